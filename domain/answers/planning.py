@@ -30,6 +30,7 @@ __all__ = [
     "Longest",
     "MemoryUse",
     "OpenQuestions",
+    "SuggestedCalibration",
     "SuggestedPlan",
     "SuggestedRun",
     "Suggestions",
@@ -357,6 +358,23 @@ class SuggestedRun(Sizes, frozen=True, kw_only=True):
     why: str
 
 
+class SuggestedCalibration(msgspec.Struct, frozen=True, kw_only=True):
+    """A calibration worth its `seconds`: kernels of a device of one's own under a platform, of which none is in the log.
+
+    `answers` counts the open answers that rest on kernels there, whose expected error as a share of the latency falls
+    from `error_before` to `error_after`.
+    """
+
+    hardware: str
+    platform: str
+    seconds: float
+    command: str
+    answers: int
+    error_before: float
+    error_after: float
+    why: str
+
+
 class Sweep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Runs of a plan that differ in the model alone; members that are empty are absent."""
 
@@ -403,13 +421,17 @@ class ExpectedError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suggestions(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to `suggest`: the runs that lower the error of open questions most within `budget_s` seconds."""
+    """The answer to `suggest`: what lowers the error of open questions most within `budget_s` seconds.
+
+    `calibrations` come before the runs; `seconds` and `expected` are of both.
+    """
 
     position: int
     predictor: str
     budget_s: float
     seconds: float
     questions: OpenQuestions
+    calibrations: list[SuggestedCalibration] = msgspec.field(default_factory=list)
     runs: list[SuggestedRun]
     devices: list[DeviceSuggestions]
     expected: ExpectedError

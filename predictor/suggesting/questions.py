@@ -68,6 +68,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     compiled: bool
     basis: str
     own: bool
+    method: str | None = None
     latency_ms: float | None = None
     spread: float | None = None
     weight: float = 0.0
@@ -240,6 +241,7 @@ def _configuration(entry: RankedOption, question: Question, context: AnswerConte
         compiled=bool(entry.compiled),
         basis=entry.basis,
         own=entry.hardware in context.own,
+        method=entry.method,
         latency_ms=entry.latency_ms,
         spread=max(spread, 1e-3) if open_ else None,
         weight=weight if open_ else 0.0,

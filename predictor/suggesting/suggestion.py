@@ -26,6 +26,7 @@ from predictor.artifact.artifact import Predictor
 from predictor.features.dataset import minor_version
 from predictor.features.table import Array
 from predictor.suggesting.belief import Belief, Kernel, Points, covariance
+from predictor.suggesting.calibrations import calibrated, calibrations
 from predictor.suggesting.question import SuggestQuestion
 from predictor.suggesting.questions import Configuration, gathered, mixes, targets
 
@@ -195,24 +196,31 @@ def suggest(
     newest = _newest(tables)
     costs = Costs(newest)
     measured = _measured_models(newest, suggest_question.mode)
-    chosen, before, after = _chosen(result, predictor, costs, measured, suggest_question)
-    runs = _runs(result, chosen, measured)
+    first = calibrations(tables, result, predictor, suggest_question.budget_s)
+    first_s = sum(item.seconds for item in first)
+    rest = msgspec.structs.replace(suggest_question, budget_s=suggest_question.budget_s - first_s)
+    after_first = calibrated(result, first, predictor.card.general)
+    chosen, before, after = _chosen(after_first, predictor, costs, measured, rest)
+    if first:
+        before = _error(_belief(result, predictor, measured), _weights(result))
+    runs = _runs(after_first, chosen, measured)
     open_ = [item for item in result if item.spread is not None]
     return Suggestions(
         position=tables.position,
         predictor=predictor.digest,
         budget_s=suggest_question.budget_s,
-        seconds=round(sum(item.seconds for item in chosen), 1),
+        seconds=round(first_s + sum(item.seconds for item in chosen), 1),
         questions=OpenQuestions(
             source=wanted.source,
             models=len(wanted.questions),
             open=len(open_),
             measured=len(result) - len(open_),
         ),
+        calibrations=first,
         runs=runs,
         devices=_devices(runs),
         expected=ExpectedError(error_before=before, error_after=after),
-        abstained=None if runs else _abstained(tables, suggest_question, wanted.questions, open_, costs),
+        abstained=None if runs or first else _abstained(tables, suggest_question, wanted.questions, open_, costs),
         notes=[*notes, *document],
     )
 
@@ -258,20 +266,32 @@ def _chosen(
     suggest_question: SuggestQuestion,
 ) -> tuple[list[SuggestedCase], float | None, float | None]:
     """Choose, and say how wrong the open answers are expected to be before and after, as a share of the latency."""
-    weights = np.array([entry.weight for entry in configurations])
+    weights = _weights(configurations)
     if not weights.any():
         return [], None, None
-    kernel = Kernel()
-    belief = Belief(covariance(_points(configurations, predictor, measured), kernel), kernel.noise)
-    for index, item in enumerate(configurations):
-        if item.spread is None:
-            belief.measure(index)
+    belief = _belief(configurations, predictor, measured)
     seconds = np.array([costs.seconds(entry.platform, entry.latency_ms) for entry in configurations])
     # What is measured is no candidate.
     seconds[weights == 0] = math.inf
     before = _error(belief, weights)
     chosen = choose(belief, seconds, weights, suggest_question.budget_s, suggest_question.top)
     return chosen, before, _error(belief, weights)
+
+
+def _weights(configurations: Sequence[Configuration]) -> Array:
+    return np.array([entry.weight for entry in configurations])
+
+
+def _belief(
+    configurations: Sequence[Configuration], predictor: Predictor, measured: Counter[tuple[str, ...]]
+) -> Belief:
+    """Return what is known about the errors, with what is measured taken in."""
+    kernel = Kernel()
+    belief = Belief(covariance(_points(configurations, predictor, measured), kernel), kernel.noise)
+    for index, item in enumerate(configurations):
+        if item.spread is None:
+            belief.measure(index)
+    return belief
 
 
 def _points(

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import msgspec
 from rich.markup import escape
 
 from assay.cli.ask.ranked_table import NOT_COVERED, SEEN, ranked_table
@@ -15,7 +11,7 @@ from domain.answers import Call, HourPrice, Met, Recommendation
 from presentation import formatting
 from presentation.call_rates import call_line
 
-__all__ = ["prediction_lines", "tell_answer"]
+__all__ = ["tell_answer"]
 
 
 def tell_answer(answer: Recommendation, top: int | None = None) -> None:
@@ -94,29 +90,3 @@ def _met(met: Met) -> str:
     chance = met.probability
     sure = "nobody knows how likely" if chance is None else f"met with a probability of {formatting.share(chance)}"
     return f"{met.constraint} {met.limit:g}: {sure}"
-
-
-def prediction_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return what is known of one configuration, a line a figure."""
-    notes = [f"note        {note}" for note in answer.get("notes") or ()]
-    if answer.get("latency_ms") is None and answer.get("tpot_ms") is None:
-        return [f"abstained: {answer.get('abstained') or answer.get('why') or 'nothing is known'}", *notes]
-    latency = formatting.latency(answer.get("latency_ms"), answer.get("latency_ms_low"), answer.get("latency_ms_high"))
-    call = msgspec.convert(answer.get("call"), Call | None)
-    lines = [f"call        {call.what}"] if call is not None else []
-    lines.append(f"latency     {latency}")
-    for name, word in (("ttft_ms", "first token"), ("tpot_ms", "per token")):
-        if answer.get(name) is not None:
-            document = formatting.latency(answer[name], answer.get(f"{name}_low"), answer.get(f"{name}_high"))
-            lines.append(f"{word:<12}{document}")
-    if answer.get("tokens_per_s") is not None:
-        lines.append(f"tokens      {formatting.throughput(answer['tokens_per_s'])}")
-    return [
-        *lines,
-        *([f"real time   {formatting.factor(answer['realtime_factor'])}"] if answer.get("realtime_factor") else []),
-        f"throughput  {formatting.throughput(answer.get('throughput_per_s'))}",
-        f"memory      {formatting.memory(answer.get('peak_memory_bytes'))}",
-        f"basis       {answer.get('basis')}",
-        f"why         {answer.get('why')}",
-        *notes,
-    ]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import rich_click as click
 
-from assay.cli.ask.answer_text import prediction_lines, tell_answer
-from assay.cli.ask.prediction_parts import tell_explanation, tell_faster
+from assay.cli.ask.answer_text import tell_answer
+from assay.cli.ask.prediction_text import prediction_lines, tell_explanation, tell_faster
 from assay.cli.measure.tracing import SIZES, is_onnx, trace_events
 from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, engined, modelled, served
 from assay.cli.output import answers, print_json, say

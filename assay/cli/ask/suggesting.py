@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,21 +93,21 @@ def suggest(
         values["hardware"] = named[0] if named in (["own"], ["all"]) else named
     with connected(server, token) as client:
         answer = client.suggest(models=list(models), **values)
-    written = _written(out, answer.devices, force=force) if out and answer.runs else {}
+    written = _written(out, answer, force=force) if out and answer.runs else {}
     if as_json:
         print_json(answer_document(answer))
     else:
         _tell(answer, written)
-    return 0 if answer.runs else 1
+    return 0 if answer.runs or answer.calibrations else 1
 
 
-def _written(out: Path, devices: Sequence[DeviceSuggestions], *, force: bool) -> dict[str, Path]:
-    """Write the plans and return their files by device."""
+def _written(out: Path, answer: Suggestions, *, force: bool) -> dict[str, Path]:
+    """Write the plans and return their files by device; each begins with the calibrations of its device as comments."""
     import yaml
 
     from assay.staging import Staged
 
-    suffix = out.suffix or ".yaml"
+    devices, suffix = answer.devices, out.suffix or ".yaml"
     files = {
         item.hardware: out if len(devices) == 1 else out.with_name(f"{out.stem}.{item.hardware}{suffix}")
         for item in devices
@@ -118,11 +118,18 @@ def _written(out: Path, devices: Sequence[DeviceSuggestions], *, force: bool) ->
                 _sorted(answer_document(device.plan)), sort_keys=False, default_flow_style=None, width=100
             )
             staged.file(files[device.hardware]).write_text(
-                f"# Made by assay suggest for {device.hardware}; the best run first.\n{text}", encoding="utf-8"
+                f"# Made by assay suggest for {device.hardware}; the best run first.\n{_first(answer, device)}{text}",
+                encoding="utf-8",
             )
     for device in devices:
         say(f"plan of {device.runs} runs written to {files[device.hardware]}")
     return files
+
+
+def _first(answer: Suggestions, device: DeviceSuggestions) -> str:
+    """Return the calibrations of a device as comments of its plan, which is of runs alone."""
+    commands = [item.command for item in answer.calibrations if item.hardware == device.hardware]
+    return "".join(f"# Before it: {command}\n" for command in commands)
 
 
 def _sorted(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,10 +144,12 @@ def _tell(answer: Suggestions, written: Mapping[str, Path]) -> None:
     console = answers()
     for note in answer.notes:
         say(f"[dim]{note}[/dim]")
-    if not answer.runs:
+    if answer.abstained:
         console.print(answer.abstained, soft_wrap=False)
         return
-    console.print(_table(answer))
+    _tell_calibrations(answer)
+    if answer.runs:
+        console.print(_table(answer))
     if len(answer.runs) > SHOWN:
         console.print(f"[dim]and {len(answer.runs) - SHOWN} more, in the plan and with --json[/dim]")
     questions, expected = answer.questions, answer.expected
@@ -154,8 +163,21 @@ def _tell(answer: Suggestions, written: Mapping[str, Path]) -> None:
         console.print(
             f"on {device.hardware}, about {_minutes(device.seconds)}: assay bench --plan {name}", soft_wrap=True
         )
-    if not written:
+    if answer.runs and not written:
         console.print("[dim]--out plan.yaml writes the plan[/dim]")
+
+
+def _tell_calibrations(answer: Suggestions) -> None:
+    """Print what to calibrate before anything else, and what that is expected to do."""
+    console = answers()
+    for item in answer.calibrations:
+        console.print(f"[bold]First, on {item.hardware}, about {_minutes(item.seconds)}[/bold]")
+        console.print(f"  {item.command}", markup=False, soft_wrap=True)
+        console.print(
+            f"  [dim]{item.why}; their expected error falls from {item.error_before:.0%} to {item.error_after:.0%}[/dim]"
+        )
+    if answer.calibrations:
+        console.print()
 
 
 def _table(answer: Suggestions) -> Any:

@@ -6,6 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
+
+from assay.cli import run
+
 CPU = "intel-xeon-2c"
 
 
@@ -40,6 +45,34 @@ def test_several_devices_have_a_file_each(typed: Any, tmp_path: Path) -> None:
     )  # fmt: skip
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"next.{CPU}.yaml", "next.nvidia-l4.yaml"]
     assert "on nvidia-l4, about" in out
+
+
+def test_a_device_of_ones_own_is_calibrated_before_anything_is_run(
+    fresh_service: Any, build: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    gpu = {
+        "hardware": {"id": "nvidia-l4", "kind": "gpu", "count": 1}, "name": "NVIDIA L4", "vendor": "NVIDIA",
+        "platforms": [{"platform": "cuda", "available": True, "precisions": ["fp32", "fp16"]}], "spec": {},
+    }  # fmt: skip
+    service = fresh_service().start()
+    monkeypatch.setenv("ASSAY_SERVER", service.url)
+    with service.client() as client:
+        client.wait_for(client.post_events([build.event("assay.hardware.described.v1", gpu)])["last_position"])
+        plan = tmp_path / "plan.yaml"
+        asked = ("suggest", "bert-base-uncased", "--hardware", "own", "--platform", "cuda", "--precision", "fp16")
+        capsys.readouterr()
+        assert run([*asked, "--budget", "10m", "--out", str(plan)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith("First, on nvidia-l4")
+        assert "  assay calibrate --platform cuda" in lines
+        assert all(len(line.rstrip()) <= 100 for line in lines if "assay bench" not in line)
+        assert "# Before it: assay calibrate --platform cuda" in plan.read_text().splitlines()
+        assert yaml.safe_load(plan.read_text())["sweeps"]
+        assert run([*asked, "--budget", "2m"]) == 0
+        assert "Worth measuring" not in capsys.readouterr().out
+        kernels = build.kernels(hardware="nvidia-l4", platform="cuda", precision="fp16")
+        client.wait_for(client.post_events([kernels])["last_position"])
+        assert client.suggest(600.0, models=["bert-base-uncased"], hardware="own", platform="cuda").calibrations == []
 
 
 def test_nothing_worth_a_run_is_exit_code_1_and_nonsense_is_2(typed: Any, tmp_path: Path) -> None:

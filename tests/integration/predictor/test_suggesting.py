@@ -14,7 +14,7 @@ from predictor.answering.question import PredictQuestion, Question
 from predictor.suggesting.question import SuggestQuestion
 from runner.campaign.plan_file import read_plan
 
-CPU = "intel-xeon-2c"
+CPU, GPU = "intel-xeon-2c", "nvidia-l4"
 MODELS = [model.id for model in in_category("vision")][:8]
 """Of the catalogue, because a plan with a model that the runner cannot build is refused; the traces are made up."""
 
@@ -55,10 +55,20 @@ def measured(build: Any) -> Any:
     return made
 
 
+@pytest.fixture
+def own_gpu(build: Any) -> Any:
+    data = {
+        "hardware": {"id": GPU, "kind": "gpu", "count": 1}, "name": "NVIDIA L4", "vendor": "NVIDIA",
+        "platforms": [{"platform": "cuda", "available": True, "precisions": ["fp32", "fp16", "bf16"]}], "spec": {},
+    }  # fmt: skip
+    return build.event("assay.hardware.described.v1", data)
+
+
 def suggest(service: Any, budget_s: float = 300.0, **asked: Any) -> dict[str, Any]:
     answer: dict[str, Any] = service.answers.suggest(SuggestQuestion(budget_s=budget_s, **asked))
     assert answer["seconds"] <= budget_s
-    assert answer["seconds"] == pytest.approx(sum(run["seconds"] for run in answer["runs"]), abs=1.0)
+    steps = [*answer["calibrations"], *answer["runs"]]
+    assert answer["seconds"] == pytest.approx(sum(step["seconds"] for step in steps), abs=1.0)
     return answer
 
 
@@ -183,3 +193,34 @@ def test_as_of_a_position_the_answer_is_that_of_then(
     told(*(measured(model) for model in MODELS))
     assert suggest(service, as_of=then["position"])["runs"] == then["runs"]
     assert suggest(service)["runs"] != then["runs"]
+
+
+def test_a_device_of_ones_own_without_kernels_is_calibrated_first(
+    service: Any, told: Any, traced: Any, own_gpu: Any, build: Any
+) -> None:
+    told(own_gpu, *(traced(model, seed) for seed, model in enumerate(MODELS)))
+    asked = {"platform": "cuda", "precision": "fp16", "batch_sizes": [1]}
+    answer = suggest(service, 600.0, **asked)
+    (first,) = answer["calibrations"]
+    assert (first["hardware"], first["platform"]) == (GPU, "cuda")
+    assert first["command"] == "assay calibrate --platform cuda"
+    assert first["answers"] == len(MODELS) == answer["questions"]["open"]
+    assert 0.4 * first["error_before"] < first["error_after"] < 0.9 * first["error_before"]
+    assert answer["expected"]["error_after"] < answer["expected"]["error_before"]
+    assert suggest(service, 600.0, **asked) == answer
+
+    told(build.kernels(hardware=GPU, platform="cuda", precision="fp16"))
+    after = suggest(service, 600.0, **asked)
+    assert after["calibrations"] == []
+    assert after["runs"]
+
+
+def test_a_calibration_needs_its_two_minutes_and_open_answers_that_rest_on_kernels(
+    service: Any, told: Any, traced: Any, own_gpu: Any
+) -> None:
+    told(own_gpu, *(traced(model, seed) for seed, model in enumerate(MODELS)))
+    asked = {"platform": "cuda", "precision": "fp16", "batch_sizes": [1]}
+    assert suggest(service, 119.0, **asked)["calibrations"] == []
+    alone = suggest(service, 121.0, **asked)
+    assert (len(alone["calibrations"]), alone["runs"], alone["abstained"]) == (1, [], None)
+    assert suggest(service, 600.0, hardware=["nvidia-a40"], **asked)["calibrations"] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.cli.ask.prediction_parts import tell_explanation, tell_faster
+from assay.cli.ask.prediction_text import tell_explanation, tell_faster
 from domain.answers import Explanation, Faster, FasterChange, KernelTime, OperatorTime, OutputError, Part
 from presentation.explained_time import kernel_lines, longest_lines, sum_line
 from presentation.faster_words import change_words, checks, none_words, other_words

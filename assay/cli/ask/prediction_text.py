@@ -1,20 +1,22 @@
-"""What a predicted latency is made of, as a terminal shows it: a table of parts, and lines on kernels and operators."""
+"""A prediction as a terminal shows it: its figures, what they are made of, and what would make it faster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import msgspec
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from assay.cli.output import answers, grid
-from domain.answers import Explanation, Faster, Part
+from domain.answers import Call, Explanation, Faster, Part
 from presentation import formatting
 from presentation.explained_time import kernel_lines, longest_lines
 from presentation.faster_words import change_words, checks, none_words, other_words
 
-__all__ = ["class_line", "parts_table", "tell_explanation", "tell_faster"]
+__all__ = ["class_line", "parts_table", "prediction_lines", "tell_explanation", "tell_faster"]
 
 BAR = 24
 """Columns of the longest bar."""
@@ -115,3 +117,29 @@ def tell_faster(faster: Faster) -> None:
 
 def _indented(words: str, columns: int = 2, style: str = "") -> Padding:
     return Padding(Text(words, style=style), (0, 0, 0, columns))
+
+
+def prediction_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return what is known of one configuration, a line a figure."""
+    notes = [f"note        {note}" for note in answer.get("notes") or ()]
+    if answer.get("latency_ms") is None and answer.get("tpot_ms") is None:
+        return [f"abstained: {answer.get('abstained') or answer.get('why') or 'nothing is known'}", *notes]
+    latency = formatting.latency(answer.get("latency_ms"), answer.get("latency_ms_low"), answer.get("latency_ms_high"))
+    call = msgspec.convert(answer.get("call"), Call | None)
+    lines = [f"call        {call.what}"] if call is not None else []
+    lines.append(f"latency     {latency}")
+    for name, word in (("ttft_ms", "first token"), ("tpot_ms", "per token")):
+        if answer.get(name) is not None:
+            document = formatting.latency(answer[name], answer.get(f"{name}_low"), answer.get(f"{name}_high"))
+            lines.append(f"{word:<12}{document}")
+    if answer.get("tokens_per_s") is not None:
+        lines.append(f"tokens      {formatting.throughput(answer['tokens_per_s'])}")
+    return [
+        *lines,
+        *([f"real time   {formatting.factor(answer['realtime_factor'])}"] if answer.get("realtime_factor") else []),
+        f"throughput  {formatting.throughput(answer.get('throughput_per_s'))}",
+        f"memory      {formatting.memory(answer.get('peak_memory_bytes'))}",
+        f"basis       {answer.get('basis')}",
+        f"why         {answer.get('why')}",
+        *notes,
+    ]
