@@ -94,3 +94,16 @@ def test_a_prediction_says_what_it_is_made_of(traced: Any) -> None:
     parts = told["explanation"]["parts"]
     assert sum(part["ms"] for part in parts) == pytest.approx(told["latency_ms"], rel=1e-4)
     assert told["explanation"]["by_class_ms"] == told["breakdown"]["by_class_ms"]
+    assert {kind["kind"] for kind in told["explanation"]["kernels"]} == {"matrix products"}
+    assert told["explanation"]["longest"][0]["calls"] == 24
+
+
+def test_a_prediction_says_what_would_make_it_faster_unless_it_is_left_out(traced: Any) -> None:
+    asked = {"hardware": DEVICE, "platform": "cuda", "precision": "fp16", "batch_size": 1}
+    told, plain = traced.predict(MODELS[0], **asked), traced.predict(MODELS[0], **asked, faster=False)
+    faster = told["faster"]
+    assert (faster["best"] is None) == bool(faster["why"])
+    assert faster["considered"] > 0
+    assert plain["faster"] is None
+    # What an answer is named by does not depend on the advice beside it.
+    assert plain["id"] == told["id"]
