@@ -7,6 +7,9 @@ from presentation import formatting
 
 __all__ = ["change_words", "checks", "none_words", "other_words"]
 
+BENCHED = ("torch", "openvino", "onnxruntime", "onnxruntime-qnn")
+"""Runtimes that `assay bench` runs."""
+
 
 def change_words(change: FasterChange) -> str:
     """Return the change with its predicted gain and how sure it is."""
@@ -23,9 +26,7 @@ def change_words(change: FasterChange) -> str:
 
 def checks(change: FasterChange) -> list[tuple[str, str]]:
     """Return the commands that check a change, each with what it is for."""
-    measures = change.command.startswith("assay bench")
-    checks_it = "measures it" if measures else "predicts it alone; on such a device `assay bench` measures it"
-    commands = [(checks_it, change.command)]
+    commands = [(_checked_by(change), change.command)]
     if change.verify is not None:
         error = change.output_error
         known = "" if error is None or error.cosine is None else f" (cosine {error.cosine:.4f} in the newest test)"
@@ -33,9 +34,19 @@ def checks(change: FasterChange) -> list[tuple[str, str]]:
     return commands
 
 
+def _checked_by(change: FasterChange) -> str:
+    if change.command.startswith("assay bench"):
+        return "measures it"
+    benched = "; on such a device `assay bench` measures it" if change.runtime in BENCHED else ""
+    return f"predicts it alone{benched}"
+
+
 def other_words(faster: Faster) -> str | None:
     """Return the other changes that are worth it, None where there is none."""
-    said = [f"{change.change} {change.gain:.3g} times" for change in faster.others]
+    said = [
+        f"{change.change} {change.gain:.3g} times{' (outputs change)' if change.outputs_change else ''}"
+        for change in faster.others
+    ]
     return f"also: {', '.join(said)}" if said else None
 
 

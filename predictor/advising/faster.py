@@ -218,7 +218,8 @@ def _document(gain: _Gain, question: Question, context: AnswerContext) -> Faster
     option = gain.option
     narrower = gain.kind == kinds.PRECISION
     reach = math.exp(_REACH * gain.spread)
-    own = option.hardware in context.own and context.served is None and _is_benched(option)
+    benched = context.served is None and _is_benched(option)
+    own = option.hardware in context.own and benched
     return FasterChange(
         kind=gain.kind,
         change=gain.words,
@@ -236,7 +237,7 @@ def _document(gain: _Gain, question: Question, context: AnswerContext) -> Faster
         basis=option.basis,
         command=command_of(context, option, question.mode) if own else predict_command(context, question, option),
         outputs_change=narrower,
-        verify=verify_command(context, option, question.mode) if narrower and context.served is None else None,
+        verify=verify_command(context, option, question.mode) if narrower and benched else None,
         output_error=context.errors.get((option.platform, option.precision)) if narrower else None,
         evidence=list(option.evidence) if option.basis in SEEN else [],
     )

@@ -81,12 +81,17 @@ def test_what_changes_outputs_has_a_second_command_with_what_is_known() -> None:
     assert "0.9991" in checks(change(output_error=known))[1][0] and "0.9991" not in what
     assert len(checks(change(outputs_change=False, verify=None))) == 1
     assert checks(change(command="assay bench m"))[0][0] == "measures it"
+    assert "assay bench" in checks(change())[0][0]
+    assert "assay bench" not in checks(change(runtime="tensorrt"))[0][0]
 
 
 def test_none_says_why_and_others_are_named() -> None:
     assert other_words(Faster(best=change(), others=[], considered=3, why=None)) is None
     others = Faster(
-        best=change(), others=[change(change="compiled in place of eager", gain=1.5)], considered=3, why=None
+        best=change(),
+        others=[change(change="compiled in place of eager", gain=1.5, outputs_change=False)],
+        considered=3,
+        why=None,
     )
     assert other_words(others) == "also: compiled in place of eager 1.5 times"
     assert "none of 3" in none_words(Faster(best=None, others=[], considered=3, why="none of 3 changes gains"))
