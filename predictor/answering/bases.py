@@ -198,11 +198,13 @@ def _general(trace: Trace, candidate: Candidate, predictor: Predictor, row: Row)
     doubt = general.outside(row, candidate.limits) or (
         "too few such groups were left out to say how wide it is" if width is None else None
     )
-    why, profile = general.why(level, candidate.limits), predictor.profiles.get((row.hardware, row.platform))
+    why = general.why(level, candidate.limits)
+    profile = None if predictor.general is None else predictor.general.profile(row)
     if profile is not None:
+        arithmetic = "" if profile.compute == 1.0 else f"{profile.compute:.2g} of the arithmetic in this precision and "
         why += (
-            f"; corrected by {profile.kernels} measured kernels of this device, which reaches {profile.compute:.2g} of the "
-            f"arithmetic and {profile.traffic:.2g} of the bandwidth that kernels reach elsewhere"
+            f"; corrected by {profile.kernels} measured kernels of this device, which reaches {arithmetic}"
+            f"{profile.traffic:.2g} of the bandwidth that kernels reach elsewhere"
         )
     reach = width or max(filter(None, (general.reach(name, INTERVAL) for name in LEVELS)), default=math.log(UNBOUNDED))
     return Base(

@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -85,7 +85,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """`shipped`, or `log` where the trees were fitted on this log."""
 
 
-class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """A card with its trees; `digest` names the bytes it came from.
 
     `base` predicts a call's time, `others` are the trees of other routes and targets by name, such as `serving.tpot`.
@@ -100,12 +100,12 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     profiles: Mapping[Place, DeviceProfile] = {}
     """What measured kernels say of devices, made likewise."""
 
-    @property
+    @cached_property
     def general(self) -> FittedGeneral | None:
         """Return what predicts on software that the trees do not know, None where the predictor has none."""
         if self.card.general is None or self.card.kernels is None or KERNELS not in self.others:
             return None
-        return FittedGeneral(self.others, self.card.kernels.parameters, self.profiles)
+        return FittedGeneral(self.others, self.card.kernels.parameters, self.profiles, self.card.general.places)
 
     def general_difficulty(self, level: str, values: Matrix) -> Array:
         """Return how hard rows are for the general route, in the units of its widths at a level."""

@@ -58,7 +58,8 @@ def explained(entry: RankedOption, trace: Trace, limits: Limits, predictor: Pred
     row = _row(entry, trace, mode)
     kernels = None
     if predictor.card.kernels is not None:
-        kernels = kernel_sum(trace, row, limits, predictor.card.kernels, predictor.profiles)
+        profile = None if predictor.general is None else predictor.general.profile(row)
+        kernels = kernel_sum(trace, row, limits, predictor.card.kernels, profile)
     made = _by_method(entry, trace, limits, predictor, row, floor, kernels)
     return msgspec.structs.replace(made, kernels=kernels)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 import numpy as np
 
@@ -17,7 +15,7 @@ from predictor.general.inputs import inputs_of, passes_of
 from predictor.kernels.columns import ATTENTION, CLASSES, MOVING, PRODUCT, Columns
 from predictor.kernels.kept import Kernels
 from predictor.kernels.physics import seconds_of, shares_of
-from predictor.kernels.profile import DeviceProfile, Place
+from predictor.kernels.profile import DeviceProfile
 from predictor.kernels.traced import kernels_of, kernels_under
 
 __all__ = ["KINDS", "KernelSum", "kernel_sum"]
@@ -44,14 +42,14 @@ class KernelSum(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kernel_sum(
-    trace: Trace, row: Row, limits: Limits, kernels: Kernels, profiles: Mapping[Place, DeviceProfile] | None = None
+    trace: Trace, row: Row, limits: Limits, kernels: Kernels, profile: DeviceProfile | None = None
 ) -> KernelSum:
     """Return the kernels of a configuration of a traced model, as the general route adds them up.
 
-    `profiles` say what measured kernels of the device reach.
+    `profile` is what measured kernels of the device reach.
     """
     table = asked(trace, [row], [limits])
-    inputs = inputs_of(table, kernels.parameters, profiles)
+    inputs = inputs_of(table, kernels.parameters, [profile])
     run: Trace = table.subjects[0]
     passes = passes_of(run, row)
     traced = kernels_of(run)

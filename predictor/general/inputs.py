@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from domain.performance.roofline import TRAINING_PASSES, Limits
+from domain.performance.roofline import TRAINING_PASSES
 from predictor.features.dataset import Row
 from predictor.features.features import FEATURES
 from predictor.features.table import Array, Matrix, Table
 from predictor.features.traces import Trace
-from predictor.kernels.columns import ATTENTION, CLASSES, MOVING, PRODUCT
-from predictor.kernels.physics import Parameters, seconds_of
-from predictor.kernels.profile import DeviceProfile, Place, under
+from predictor.kernels.columns import ATTENTION, CLASSES, MOVING, PRODUCT, Columns
+from predictor.kernels.physics import Parameters, seconds_of, shares_of
+from predictor.kernels.profile import DeviceProfile, under
 from predictor.kernels.traced import kernels_of, kernels_under
 
-__all__ = ["GENERAL_FEATURES", "TRACED_RUNTIMES", "GeneralInputs", "inputs_of", "kind_of", "passes_of", "runtime_of"]
+__all__ = [
+    "GENERAL_FEATURES",
+    "TRACED_RUNTIMES",
+    "GeneralInputs",
+    "Parts",
+    "inputs_of",
+    "kind_of",
+    "parts_of",
+    "passes_of",
+    "runtime_of",
+]
 
 RUNTIMES = (
     "torch",
@@ -54,6 +64,7 @@ _NAMES = {
 }
 HOST_LAUNCH_S = dict.fromkeys(RUNTIMES, 1e-06) | {"torch": 8e-6, "tensorflow": 8e-6, "other": 5e-6}
 """Seconds that the host takes to launch an operator, by runtime: less where it launches a whole graph."""
+_TINY = 1e-30
 KINDS = ("cpu", "gpu", "npu")
 MAKERS = ("nvidia", "amd", "apple", "intel", "qualcomm")
 KERNEL_FEATURES = ("log_device", "log_host", "product_share", "attention_share", "moving_share", "host_over_device")
@@ -72,7 +83,7 @@ class GeneralInputs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Features of configurations, (rows, len(GENERAL_FEATURES)), the seconds that their kernels add up to, and their roofline.
 
     `by_class` are the seconds of the kernels of each of CLASSES, (rows, len(CLASSES)); `seconds` has the host's launches
-    beside them. What kernels of a device reach moves the roofline by as much as it moves the sum of kernels.
+    beside them. What kernels of a device reach moves the roofline by as many times as it moves the sum of kernels.
     """
 
     values: Matrix
@@ -97,27 +108,29 @@ def runtime_of(row: Row) -> str:
 def inputs_of(
     table: Table,
     parameters: Mapping[str, Parameters],
-    profiles: Mapping[Place, DeviceProfile] | None = None,
+    profiles: Sequence[DeviceProfile | None] = (),
     launch_s: Mapping[str, float] = HOST_LAUNCH_S,
 ) -> GeneralInputs:
     """Return the inputs of a traced table; each trace is worked on once.
 
-    `profiles` say what measured kernels of a device under a platform reach; its limits are taken for that. `launch_s` is what
-    the host takes to launch an operator, by runtime.
+    `profiles` are what measured kernels of each row's device reach. Features and times are those at the peak of the profile; its
+    bandwidth moves the times alone, because devices of one bandwidth trained together and trees jump where a figure of a device
+    changes a little (`python -m research.general_parts --kernels FILES`). `launch_s` is what the host takes to launch an operator,
+    by runtime.
     """
-    if profiles:
-        usual = inputs_of(table, parameters)
-        moved = inputs_of(msgspec.structs.replace(table, limits=_profiled(table, profiles)), parameters)
-        return msgspec.structs.replace(moved, prior=table.prior * moved.seconds / usual.seconds)
-    seconds = np.zeros((len(table), len(CLASSES)))
-    groups: dict[int, list[int]] = {}
-    for index, trace in enumerate(table.subjects):
-        groups.setdefault(id(trace), []).append(index)
-    for members in groups.values():
-        seconds[members] = _device_seconds(table, members, parameters)
-    device = seconds.sum(axis=1)
-    host = np.array([_host_s(trace, row, launch_s) for trace, row in zip(table.subjects, table.rows, strict=True)])
-    total = (device**3 + host**3) ** (1 / 3)
+    if any(profile is not None for profile in profiles):
+        usual = inputs_of(table, parameters, (), launch_s)
+        moved = inputs_of(_limited(table, profiles, peak_alone=True), parameters, (), launch_s)
+        by_class = _by_class(_limited(table, profiles), parameters)
+        seconds = _overlapped(by_class.sum(axis=1), _hosts_s(table, launch_s))
+        return GeneralInputs(
+            values=moved.values,
+            seconds=seconds,
+            prior=np.asarray(table.prior * seconds / usual.seconds, dtype=np.float64),
+            by_class=by_class,
+        )
+    seconds = _by_class(table, parameters)
+    device, host = seconds.sum(axis=1), _hosts_s(table, launch_s)
     columns = {
         "log_device": np.log(device),
         "log_host": np.log(host),
@@ -139,16 +152,71 @@ def inputs_of(
     for name in MAKERS:
         columns[f"maker.{name}"] = np.array([float(limit.maker == name) for limit in limits])
     own = np.column_stack([columns[name] for name in GENERAL_FEATURES[len(FEATURES) :]])
-    return GeneralInputs(values=np.hstack([table.values, own]), seconds=total, prior=table.prior, by_class=seconds)
+    return GeneralInputs(
+        values=np.hstack([table.values, own]), seconds=_overlapped(device, host), prior=table.prior, by_class=seconds
+    )
 
 
-def _profiled(table: Table, profiles: Mapping[Place, DeviceProfile]) -> list[Limits | None]:
-    return [
+def _overlapped(device: Array, host: Array) -> Array:
+    """Return the seconds of work that a device does while its host launches it: the longer of both, blended."""
+    return np.asarray((device**3 + host**3) ** (1 / 3), dtype=np.float64)
+
+
+def _by_class(table: Table, parameters: Mapping[str, Parameters]) -> Matrix:
+    """Return the seconds of the kernels of each row by class; each trace is worked on once."""
+    seconds = np.zeros((len(table), len(CLASSES)))
+    for members in _by_trace(table):
+        seconds[members] = _device_seconds(table, members, parameters)
+    return seconds
+
+
+def _by_trace(table: Table) -> list[list[int]]:
+    groups: dict[int, list[int]] = {}
+    for index, trace in enumerate(table.subjects):
+        groups.setdefault(id(trace), []).append(index)
+    return list(groups.values())
+
+
+def _limited(table: Table, profiles: Sequence[DeviceProfile | None], *, peak_alone: bool = False) -> Table:
+    limits = [
         limit
-        if limit is None or (profile := profiles.get((row.hardware, row.platform))) is None
+        if limit is None or profile is None
         else under(limit, profile)
-        for row, limit in zip(table.rows, table.limits, strict=True)
+        if not peak_alone
+        else msgspec.structs.replace(limit, peak_flops=limit.peak_flops * profile.compute)
+        for limit, profile in zip(table.limits, profiles, strict=True)
     ]
+    return msgspec.structs.replace(table, limits=limits)
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What the seconds of configurations are made of: arithmetic, traffic, the floors of kernels, and launches by the host."""
+
+    arithmetic: Array
+    traffic: Array
+    floors: Array
+    host: Array
+
+    def seconds(self, peak: Array | float = 1.0, bandwidth: Array | float = 1.0, launch: Array | float = 1.0) -> Array:
+        """Return the seconds at these shares of the peak and of the bandwidth, where a launch takes `launch` times as long."""
+        device = self.arithmetic / peak + self.traffic / bandwidth + self.floors * launch
+        return _overlapped(np.asarray(device, dtype=np.float64), np.asarray(self.host * launch, dtype=np.float64))
+
+
+def parts_of(
+    table: Table,
+    parameters: Mapping[str, Parameters],
+    profiles: Sequence[DeviceProfile | None] = (),
+    launch_s: Mapping[str, float] = HOST_LAUNCH_S,
+) -> Parts:
+    """Return what the seconds of `inputs_of` are made of; where arithmetic and traffic overlap each has its share of both."""
+    if any(profile is not None for profile in profiles):
+        table = _limited(table, profiles)
+    made = np.zeros((len(table), 3))
+    for members in _by_trace(table):
+        made[members] = _device_parts(table, members, parameters)
+    arithmetic, traffic, floors = made.T
+    return Parts(arithmetic=arithmetic, traffic=traffic, floors=floors, host=_hosts_s(table, launch_s))
 
 
 def kind_of(row: Row) -> str | None:
@@ -157,17 +225,43 @@ def kind_of(row: Row) -> str | None:
 
 
 def _device_seconds(table: Table, members: Sequence[int], parameters: Mapping[str, Parameters]) -> Matrix:
+    seconds = np.zeros((len(members), len(CLASSES)))
+    for place, (name, columns, calls) in enumerate(_kernels(table, members)):
+        if len(columns):
+            seconds[:, place] = _summed(seconds_of(name, parameters[name], columns), calls)
+    return seconds
+
+
+def _device_parts(table: Table, members: Sequence[int], parameters: Mapping[str, Parameters]) -> Matrix:
+    """Return the seconds of arithmetic, traffic and floors of each row."""
+    parts = np.zeros((len(members), 3))
+    for name, columns, calls in _kernels(table, members):
+        if not len(columns):
+            continue
+        total = seconds_of(name, parameters[name], columns)
+        floor, compute, traffic = shares_of(name, parameters[name], columns).T
+        blend = parameters[name].values.get("blend", 1.0)
+        together = (compute**blend + traffic**blend) ** (1 / blend)
+        least = floor / (floor + together)
+        of_compute = compute**blend / np.maximum(compute**blend + traffic**blend, _TINY)
+        for place, share in enumerate(((1 - least) * of_compute, (1 - least) * (1 - of_compute), least)):
+            parts[:, place] += _summed(total * share, calls)
+    return parts
+
+
+def _kernels(table: Table, members: Sequence[int]) -> Iterator[tuple[str, Columns, Matrix]]:
+    """Yield each class with the kernels of these rows of one trace, row after row, and how often each row calls each."""
     trace: Trace = table.subjects[members[0]]
     kernels = kernels_of(trace)
     limits = [limit for index in members if (limit := table.limits[index]) is not None]
     made = kernels_under(kernels, limits, [table.rows[index].batch_size or 1 for index in members], "graph")
     passes = np.array([passes_of(trace, table.rows[index]) for index in members])
-    seconds = np.zeros((len(members), len(CLASSES)))
-    for place, name in enumerate(CLASSES):
-        if len(kernels.index[name]):
-            each = seconds_of(name, parameters[name], made[name]).reshape(len(members), -1)
-            seconds[:, place] = (each * trace.count[kernels.index[name]]).sum(axis=1) * passes
-    return seconds
+    for name in CLASSES:
+        yield name, made[name], passes[:, None] * trace.count[kernels.index[name]]
+
+
+def _summed(seconds: Array, calls: Matrix) -> Array:
+    return np.asarray((seconds.reshape(calls.shape) * calls).sum(axis=1), dtype=np.float64)
 
 
 def passes_of(trace: Trace, row: Row) -> float:
@@ -175,5 +269,8 @@ def passes_of(trace: Trace, row: Row) -> float:
     return TRAINING_PASSES if row.mode == "training" and trace.phase != "training" else 1.0
 
 
-def _host_s(trace: Trace, row: Row, launch_s: Mapping[str, float]) -> float:
-    return float(trace.count.sum()) * passes_of(trace, row) * launch_s[runtime_of(row)]
+def _hosts_s(table: Table, launch_s: Mapping[str, float]) -> Array:
+    pairs = zip(table.subjects, table.rows, strict=True)
+    return np.array(
+        [float(trace.count.sum()) * passes_of(trace, row) * launch_s[runtime_of(row)] for trace, row in pairs]
+    )

@@ -7,15 +7,17 @@ both is about as good as the better one on either (`python -m research.general_p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from predictor.features.dataset import Row
 from predictor.features.table import Array, Matrix, Table
-from predictor.general.inputs import GENERAL_FEATURES, GeneralInputs, inputs_of
+from predictor.general.inputs import GENERAL_FEATURES, GeneralInputs, Parts, inputs_of, parts_of
+from predictor.general.kept import place_of
 from predictor.kernels.physics import Parameters
-from predictor.kernels.profile import DeviceProfile, Place
+from predictor.kernels.profile import DeviceProfile, Place, profile_at
 from predictor.learning.method import Prediction
 from predictor.learning.training import Learner, Trees, fit_trees
 
@@ -57,11 +59,17 @@ class FittedGeneral:
         trees: Mapping[str, Trees],
         parameters: Mapping[str, Parameters],
         profiles: Mapping[Place, DeviceProfile] | None = None,
+        trained: Collection[tuple[str, str, str]] = (),
     ) -> None:
-        """Take the trees, the parameters of the kernels, and what kernels of single devices reach."""
+        """Take the trees, the parameters of the kernels, and what kernels of single devices reach.
+
+        Where whole models trained (`trained`, places as `kept.place_of` gives them) a profile is left out: the trees learned from
+        them what the device reaches.
+        """
         self.trees = trees
         self.parameters = parameters
-        self.profiles = profiles
+        self._profiles = profiles or {}
+        self._trained = frozenset(trained)
 
     def predict(self, table: Table) -> Prediction:
         """Return log(time / prior) of each row."""
@@ -69,8 +77,21 @@ class FittedGeneral:
 
     def predicted(self, table: Table) -> tuple[Array, Matrix]:
         """Return log(time / prior) of each row, and the features that it was predicted from."""
-        inputs = inputs_of(table, self.parameters, self.profiles)
+        inputs = inputs_of(table, self.parameters, self._of(table))
         return np.asarray(log_seconds(inputs, self.trees) - np.log(table.prior), dtype=np.float64), inputs.values
+
+    def parts(self, table: Table) -> Parts:
+        """Return what the sum of each row's kernels is made of."""
+        return parts_of(table, self.parameters, self._of(table))
+
+    def _of(self, table: Table) -> list[DeviceProfile | None]:
+        return [self.profile(row) for row in table.rows] if self._profiles else []
+
+    def profile(self, row: Row) -> DeviceProfile | None:
+        """Return what kernels of the row's device reach in its precision, None where that is not known or trained."""
+        if place_of(row) in self._trained:
+            return None
+        return profile_at(self._profiles, row.hardware, row.platform, row.precision)
 
 
 class GeneralMethod:

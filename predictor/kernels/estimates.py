@@ -16,12 +16,13 @@ from domain.catalogues.hardware import HardwareSpec
 from domain.kernels import SIZES
 from domain.performance.roofline import Limits
 from domain.performance.standard_kernels import STANDARD_KERNELS, StandardKernel
+from domain.vocabulary import arithmetic_precision
 from predictor.features.table import Array
 from predictor.kernels.columns import CLASSES, MOVING, PRODUCT, Columns, device_columns
 from predictor.kernels.correction import Corrected
 from predictor.kernels.fitting import FittedClass
 from predictor.kernels.kept import TREES, Kernels, chip_of
-from predictor.kernels.profile import DeviceProfile, profile_of, under
+from predictor.kernels.profile import DeviceProfile, profiles_of, under
 from predictor.kernels.rows import KernelRows, class_of, kernel_rows_of_view
 from predictor.learning.training import Trees
 
@@ -96,7 +97,8 @@ def estimates_of(
         for name, part in kernel_rows_of_view(rows, lambda _: spec).items()
         if name in kernels.parameters
     }
-    profile = profile_of(own, kernels.parameters)
+    arithmetic = arithmetic_precision(precision)
+    profile = profiles_of({arithmetic: own}, kernels.parameters).get(arithmetic)
     times: dict[str, KernelTime] = {}
     limiting: dict[str, KernelTime] = {}
     notes: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What kernels in the log say of their devices: a profile for each device and platform that has some."""
+"""What kernels in the log say of their devices: a profile for each device, platform and arithmetic precision that has some."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
+from domain.vocabulary import arithmetic_precision
 from ingest.projection import Tables
 from predictor.features.operators_route import SpecOf
 from predictor.kernels.kept import Kernels
-from predictor.kernels.profile import DeviceProfile, Place, profile_of
+from predictor.kernels.profile import DeviceProfile, Place, profiles_of
 from predictor.kernels.rows import kernel_rows_of_view
 
 __all__ = ["profiles_at"]
@@ -30,18 +31,16 @@ MOST_EVIDENCE = 20
 
 
 def profiles_at(tables: Tables, kernels: Kernels, spec_of: SpecOf) -> dict[Place, DeviceProfile]:
-    """Return the profiles that the log's kernels give, by device and platform."""
-    places: dict[Place, list[Mapping[str, Any]]] = {}
+    """Return the profiles that the log's kernels give, by device, platform and arithmetic precision."""
+    places: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in tables.select("kernels kernel_tables", _NEWEST).to_pylist():
         places.setdefault((row["hardware_id"], row["platform"]), []).append(row)
-    profiles: dict[Place, DeviceProfile] = {}
-    for place, rows in sorted(places.items()):
-        if spec_of(place[0]) is None:
-            continue
-        profile = _profile(_Question(rows, spec_of, kernels))
-        if profile is not None:
-            profiles[place] = profile
-    return profiles
+    return {
+        (hardware, platform, precision): profile
+        for (hardware, platform), rows in sorted(places.items())
+        if spec_of(hardware) is not None
+        for precision, profile in _profiles(_Question(rows, spec_of, kernels)).items()
+    }
 
 
 class _Question:
@@ -60,6 +59,12 @@ class _Question:
 
 
 @lru_cache(maxsize=256)
-def _profile(question: _Question) -> DeviceProfile | None:
-    profile = profile_of(kernel_rows_of_view(question.rows, question.spec_of), question.parameters)
-    return profile and msgspec.structs.replace(profile, evidence=list(question.events[-MOST_EVIDENCE:]))
+def _profiles(question: _Question) -> dict[str, DeviceProfile]:
+    by_precision: dict[str, list[Mapping[str, Any]]] = {}
+    for row in question.rows:
+        arithmetic = arithmetic_precision(row["type_arithmetic"] or row["precision"] or "fp32")
+        by_precision.setdefault(arithmetic, []).append(row)
+    rows = {name: kernel_rows_of_view(part, question.spec_of) for name, part in by_precision.items()}
+    evidence = list(question.events[-MOST_EVIDENCE:])
+    made = profiles_of(rows, question.parameters)
+    return {name: msgspec.structs.replace(profile, evidence=evidence) for name, profile in made.items()}

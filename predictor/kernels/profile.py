@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from domain.performance.roofline import Limits
+from domain.vocabulary import arithmetic_precision
 from predictor.features.table import Array
 from predictor.kernels.columns import Columns
 from predictor.kernels.physics import Parameters, seconds_of
 from predictor.kernels.rows import KernelRows
 from predictor.learning.single_thread import single_threaded
 
-__all__ = ["DeviceProfile", "Place", "profile_of", "under"]
+__all__ = ["ANY", "DeviceProfile", "Place", "profile_at", "profiles_of", "under"]
 
-Place = tuple[str, str]
-"""(hardware, platform)."""
+Place = tuple[str, str, str]
+"""(hardware, platform, arithmetic precision); ANY in the place of the last is every precision without kernels of its own."""
+ANY = ""
+_ALIKE = {"fp16": "bf16", "bf16": "fp16"}
+"""Precisions whose arithmetic runs on the same units at the same rate, so that one stands in for the other."""
 
 SPREADS = {"compute": 0.5, "traffic": 0.4, "floor": 1.5}
 """How far devices lie off what kernels of all devices say, in log units: what few kernels are held against."""
@@ -34,10 +39,11 @@ FEWEST = 5
 
 
 class DeviceProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a device under a platform at one width of numbers: shares of what other devices reach of their data sheets.
+    """What kernels of a device reach under a platform in one precision, as shares of what other devices reach of their data sheets.
 
-    `floor_us` is the time of the smallest kernel, launch included; `kernels` is how many were measured, `spread` how far they
-    lie off the profile in log units, and `before` how far they lay off without it.
+    `compute` is of that precision alone, `traffic` and `floor_us` (the time of the smallest kernel, launch included) are of all
+    kernels of the device. `kernels` is how many were measured, `spread` how far they lie off the profile in log units, and
+    `before` how far they lay off without it.
     """
 
     compute: float
@@ -50,6 +56,20 @@ class DeviceProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Events of the kernels."""
 
 
+def profile_at(
+    profiles: Mapping[Place, DeviceProfile], hardware: str, platform: str, precision: str
+) -> DeviceProfile | None:
+    """Return the profile of a device in a precision; without kernels in it, bandwidth and floor alone; None without any."""
+    if not profiles:
+        return None
+    arithmetic = arithmetic_precision(precision)
+    for name in (arithmetic, _ALIKE.get(arithmetic, ANY), ANY):
+        profile = profiles.get((hardware, platform, name))
+        if profile is not None:
+            return profile
+    return None
+
+
 def under(limits: Limits, profile: DeviceProfile) -> Limits:
     """Return limits with the peak and the bandwidth that the profile says."""
     return msgspec.structs.replace(
@@ -59,48 +79,77 @@ def under(limits: Limits, profile: DeviceProfile) -> Limits:
     )
 
 
-def profile_of(rows: Mapping[str, KernelRows], parameters: Mapping[str, Parameters]) -> DeviceProfile | None:
-    """Return the profile that kernels of one device teach, by class; None of fewer than FEWEST."""
+class _Part(NamedTuple):
+    """Kernels of one class in one precision; `place` is that of the precision among the fitted peaks."""
+
+    name: str
+    rows: KernelRows
+    place: int
+
+
+def profiles_of(
+    rows: Mapping[str, Mapping[str, KernelRows]], parameters: Mapping[str, Parameters]
+) -> dict[str, DeviceProfile]:
+    """Return the profiles that kernels of one device teach, by arithmetic precision and for ANY other.
+
+    `rows` are the kernels by arithmetic precision and class. Bandwidth and floor are fitted over all of them, the peak of each
+    precision over its own. With fewer than FEWEST kernels there is no profile.
+    """
     from scipy.optimize import least_squares  # Half a second of an import that few questions need.
 
-    used = {name: part for name, part in rows.items() if name in parameters and len(part)}
-    count = sum(len(part) for part in used.values())
+    precisions = sorted(rows)
+    used = [
+        _Part(name, part, place)
+        for place, precision in enumerate(precisions)
+        for name, part in rows[precision].items()
+        if name in parameters and len(part)
+    ]
+    count = sum(len(part.rows) for part in used)
     if count < FEWEST:
-        return None
-    wanted = np.log(np.concatenate([part.seconds for part in used.values()]))
-    floor = float(np.median(np.concatenate([parameters[n].floor_s(p.columns.regime) for n, p in used.items()])))
+        return {}
+    wanted = np.log(np.concatenate([part.rows.seconds for part in used]))
+    floors = [parameters[part.name].floor_s(part.rows.columns.regime) for part in used]
+    floor = float(np.median(np.concatenate(floors)))
 
     def times(shares: Array) -> Array:
-        compute, traffic, factor = np.exp(shares)
+        traffic, factor, *compute = np.exp(shares)
         return np.concatenate(
             [
                 np.log(
                     seconds_of(
-                        name, _floored(parameters[name], floor * factor), _scaled(part.columns, compute, traffic)
+                        part.name,
+                        _floored(parameters[part.name], floor * factor),
+                        _scaled(part.rows.columns, compute[part.place], traffic),
                     )
                 )
-                for name, part in used.items()
+                for part in used
             ]
         )
 
-    before = times(np.zeros(3)) - wanted
-    spreads = np.array(list(SPREADS.values()))
+    start = np.zeros(2 + len(precisions))
+    before = times(start) - wanted
+    spreads = np.array([SPREADS["traffic"], SPREADS["floor"], *[SPREADS["compute"]] * len(precisions)])
     weight = 1.0 / NOISE
 
     def errors(shares: Array) -> Array:
         return np.concatenate([weight * (times(shares) - wanted), shares / spreads])
 
     with single_threaded():
-        fitted = least_squares(errors, np.zeros(3), loss="soft_l1", f_scale=ODD * weight).x
-    compute, traffic, factor = np.exp(fitted).tolist()
-    return DeviceProfile(
-        compute=round(compute, 6),
+        fitted = least_squares(errors, start, loss="soft_l1", f_scale=ODD * weight).x
+    traffic, factor, *compute = np.exp(fitted).tolist()
+    other = DeviceProfile(
+        compute=1.0,
         traffic=round(traffic, 6),
         floor_us=round(floor * factor * 1e6, 4),
         kernels=count,
         spread=round(_spread(times(fitted) - wanted), 4),
         before=round(_spread(before), 4),
     )
+    own = {
+        name: msgspec.structs.replace(other, compute=round(share, 6))
+        for name, share in zip(precisions, compute, strict=True)
+    }
+    return {**own, ANY: other}
 
 
 def _floored(parameters: Parameters, floor_s: float) -> Parameters:

@@ -7,6 +7,7 @@ sizes of a product follow from those. Batched products and attention count as sq
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -42,8 +43,9 @@ class TracedKernels(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     sizes: dict[str, dict[str, Array]]
 
 
+@lru_cache(maxsize=512)
 def kernels_of(trace: Trace) -> TracedKernels:
-    """Return the kernels of a trace at batch 1; `kernels_under` gives them at a batch under limits."""
+    """Return the kernels of a trace at batch 1, kept a trace; `kernels_under` gives them at a batch under limits."""
     names = np.array(OPERATOR_CLASSES)[trace.class_index]
     written = np.maximum(trace.written, 1.0)
     read = np.maximum(trace.activations - trace.written, 0.0)

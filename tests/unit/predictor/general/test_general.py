@@ -11,7 +11,7 @@ from predictor.features.operators_route import tabulate
 from predictor.features.shipped_traces import shipped_rows
 from predictor.features.traces import TraceBook
 from predictor.general.building import build_general, left_out
-from predictor.general.inputs import GENERAL_FEATURES, inputs_of, runtime_of
+from predictor.general.inputs import GENERAL_FEATURES, inputs_of, parts_of, runtime_of
 from predictor.general.kept import LEVELS, General, GeneralLevel, bits_of
 from predictor.general.method import FittedGeneral, spread
 from predictor.kernels.physics import START, Parameters
@@ -134,9 +134,29 @@ def test_a_profile_of_the_device_moves_every_model(table, built) -> None:
         [index for index, row in enumerate(table.rows) if row.hardware == "nvidia-l4" and row.batch_size == 64]
     )
     plain = FittedGeneral(trees, PARAMETERS).predict(here).residual
-    corrected = FittedGeneral(trees, PARAMETERS, {("nvidia-l4", "cuda"): slow}).predict(here).residual
-    elsewhere = FittedGeneral(trees, PARAMETERS, {("nvidia-t4", "cuda"): slow}).predict(here).residual
+    corrected = FittedGeneral(trees, PARAMETERS, {("nvidia-l4", "cuda", "fp16"): slow}).predict(here).residual
+    elsewhere = FittedGeneral(trees, PARAMETERS, {("nvidia-t4", "cuda", "fp16"): slow}).predict(here).residual
     assert (corrected - plain > 0.3).all() and np.array_equal(plain, elsewhere)
+
+
+def test_a_profile_moves_no_place_that_trained_nor_another_precision(table, built) -> None:
+    _, trees = built
+    slow = DeviceProfile(compute=0.5, traffic=0.5, floor_us=2.5, kernels=20, spread=0.1, before=0.7)
+    here = table.take([index for index, row in enumerate(table.rows) if row.hardware == "nvidia-l4"])
+    profiles = {("nvidia-l4", "cuda", "fp16"): slow}
+    plain = FittedGeneral(trees, PARAMETERS).predict(here).residual
+    trained = FittedGeneral(trees, PARAMETERS, profiles, [("nvidia-l4", "cuda", "torch")]).predict(here).residual
+    other = FittedGeneral(trees, PARAMETERS, {("nvidia-l4", "cuda", "int8"): slow}).predict(here).residual
+    assert np.array_equal(plain, trained) and np.array_equal(plain, other)
+
+
+def test_arithmetic_traffic_floors_and_launches_add_up_to_the_seconds(table) -> None:
+    parts, inputs = parts_of(table, PARAMETERS), inputs_of(table, PARAMETERS)
+    assert np.allclose(parts.seconds(), inputs.seconds, rtol=1e-9)
+    small = np.array([row.batch_size == 1 for row in table.rows])
+    slower = parts.seconds(launch=4.0) / parts.seconds()
+    assert np.median(slower[small]) > 2 > 1.5 > np.median(slower[[row.batch_size == 64 for row in table.rows]])
+    assert (parts.seconds(peak=0.5) / parts.seconds() <= 2.0).all()
 
 
 def test_the_same_rows_give_the_same_bits(table, built) -> None:

@@ -6,7 +6,7 @@ from domain.catalogues import hardware
 from domain.performance.roofline import limits_of
 from predictor.kernels.columns import ATTENTION, MOVING, PRODUCT
 from predictor.kernels.physics import START, Parameters, seconds_of
-from predictor.kernels.profile import profile_of, under
+from predictor.kernels.profile import ANY, profile_at, profiles_of, under
 from predictor.kernels.rows import kernel_rows, kernel_rows_of_view
 
 PARAMETERS = {
@@ -82,23 +82,31 @@ def test_rows_of_the_view_are_the_same_kernels() -> None:
     assert np.array_equal(of_event.seconds, of_view.seconds)
 
 
-def kernels_of_a_device(share: float) -> dict:
-    """Kernels of a device that reaches a share of its bandwidth, as an event would have them."""
+def kernels_of_a_device(traffic: float, compute: float = 1.0, precision: str = "bf16") -> dict:
+    """Kernels of a device that reaches these shares of its bandwidth and of its peak in a precision, as an event has them."""
     random = np.random.default_rng(0)
     sizes = {
-        "m": [1] * 12,
-        "n": (2 ** random.integers(10, 14, 12)).tolist(),
-        "k": (2 ** random.integers(10, 14, 12)).tolist(),
+        "m": [1] * 12 + [4096] * 12,
+        "n": (2 ** random.integers(10, 14, 24)).tolist(),
+        "k": (2 ** random.integers(10, 14, 24)).tolist(),
     }
-    rows = kernel_rows([event("gemm", {**sizes, "latency_ms": [1.0] * 12})], hardware.find)[PRODUCT]
-    device = {**rows.columns.device, "bandwidth": rows.columns.device["bandwidth"] * share}
+    execution = {"platform": "cuda", "runtime": {"name": "torch", "version": "2.9"}, "precision": precision}
+    data = event("gemm", {**sizes, "latency_ms": [1.0] * 24}, execution=execution)
+    rows = kernel_rows([data], hardware.find)[PRODUCT]
+    old = rows.columns.device
+    device = {
+        **old,
+        "bandwidth": old["bandwidth"] * traffic,
+        "peak": old["peak"] * compute,
+        "power": old["power"] / compute,
+    }
     seconds = seconds_of(PRODUCT, PARAMETERS[PRODUCT], msgspec.structs.replace(rows.columns, device=device))
     return {PRODUCT: msgspec.structs.replace(rows, seconds=seconds)}
 
 
-def test_a_profile_finds_the_share_of_the_bandwidth_that_a_device_reaches() -> None:
-    profile = profile_of(kernels_of_a_device(0.5), PARAMETERS)
-    assert profile is not None and profile.kernels == 12
+def test_a_profile_finds_the_shares_of_bandwidth_and_peak_that_a_device_reaches() -> None:
+    profile = profiles_of({"bf16": kernels_of_a_device(0.5)}, PARAMETERS)["bf16"]
+    assert profile.kernels == 24
     assert profile.traffic == pytest.approx(0.5, rel=0.1) and profile.compute == pytest.approx(1.0, rel=0.2)
     assert profile.spread < 0.1 * profile.before
     spec = hardware.find("nvidia-l4")
@@ -106,6 +114,30 @@ def test_a_profile_finds_the_share_of_the_bandwidth_that_a_device_reaches() -> N
     assert under(limits, profile).bandwidth_bytes_per_s == pytest.approx(limits.bandwidth_bytes_per_s * profile.traffic)
 
 
+def test_each_precision_has_its_own_peak_and_bandwidth_is_common() -> None:
+    kernels = {"bf16": kernels_of_a_device(0.7, 0.5), "int8": kernels_of_a_device(0.7, 1.3, "int8")}
+    profiles = profiles_of(kernels, PARAMETERS)
+    assert set(profiles) == {"bf16", "int8", ANY}
+    assert profiles["bf16"].compute == pytest.approx(0.5, rel=0.15)
+    assert profiles["int8"].compute == pytest.approx(1.3, rel=0.15)
+    assert profiles[ANY].compute == 1.0
+    assert len({(profile.traffic, profile.floor_us) for profile in profiles.values()}) == 1
+    assert profiles[ANY].traffic == pytest.approx(0.7, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("precision", "compute"), [("bf16", 0.5), ("amp-bf16", 0.5), ("fp16", 0.5), ("int8", 1.3), ("fp32", 1.0)]
+)
+def test_a_precision_without_kernels_keeps_its_peak(precision: str, compute: float) -> None:
+    kernels = {"bf16": kernels_of_a_device(0.7, 0.5), "int8": kernels_of_a_device(0.7, 1.3, "int8")}
+    made = profiles_of(kernels, PARAMETERS)
+    profiles = {("nvidia-l4", "cuda", name): profile for name, profile in made.items()}
+    profile = profile_at(profiles, "nvidia-l4", "cuda", precision)
+    assert profile is not None and profile.compute == pytest.approx(compute, rel=0.15)
+    assert profile_at(profiles, "nvidia-t4", "cuda", precision) is None
+    assert profile_at(profiles, "nvidia-l4", "openvino", precision) is None
+
+
 def test_few_kernels_give_no_profile() -> None:
     rows = kernels_of_a_device(0.5)
-    assert profile_of({PRODUCT: rows[PRODUCT].take(np.arange(4))}, PARAMETERS) is None
+    assert profiles_of({"bf16": {PRODUCT: rows[PRODUCT].take(np.arange(4))}}, PARAMETERS) == {}
