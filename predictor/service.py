@@ -175,7 +175,10 @@ class Answerer:
         } | {"architectures": len(card.coverage.architectures)}
         document.pop("features")
         document["calibrations"] = predictor.calibrations.document()
-        document["contradictions"] = msgspec.to_builtins(predictor.calibrations.contradictions)
+        document["own_rows"] = predictor.own_rows.document()
+        document["contradictions"] = msgspec.to_builtins(
+            [*predictor.calibrations.contradictions, *predictor.own_rows.contradictions]
+        )
         document["few"] = None if card.few is None else card.few.document()
         document["shares"] = None if card.shares is None else card.shares.document()
         return {

@@ -29,7 +29,10 @@ UNBOUNDED = 10.0
 """An estimate of the general route whose width nothing tells may be as many times off; a judgement."""
 PEAK_TOLD = 0.1
 """An effective peak that lies farther than this from the stated one, in log units, is worth a word."""
+MOST_EVIDENCE = 20
 _NORMAL_80 = 1.2816
+_ROUTES = {"general": "kernels", "few": "few rows", "trees": "trees"}
+"""How answers name the routes."""
 _TOLD = {
     "interpolation": "this model was measured on other configurations",
     "new_architecture": "other models of its family were measured",
@@ -57,6 +60,8 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     """How far the trees extrapolate: see `conformal.LEVELS`."""
     least: float = 0.0
     """The half-width is at least this: no measurement supports a narrower one."""
+    parts: tuple[tuple[float, Base], ...] = ()
+    """Where several routes were corrected by rows of the device: the share and the base of each."""
     before: Base | None = None
     """What would be said without measurements of the device, whose interval is never narrower."""
 
@@ -93,12 +98,15 @@ class _Supports:
     def at(self, base: Base, item: Candidate, row: Row, launch_share: float) -> Base:
         """Return the base for a row; equal reasons give the same object."""
         if base.before is not None:
-            base = self._measured(base, self.at(base.before, item, row, launch_share), row)
+            before = self.at(base.before, item, row, launch_share)
+            if base.parts:
+                return self._blended(base, before, row)
+            return self._measured(base, before, row)
         if base.method == "general":
             # At another batch of the same software its doubts may be others.
             other = _general(self._trace, item, self._predictor, row) or base
             return self._kept(id(base), other.why, lambda: other)
-        if base.method != "trees" or base.calibrated is not None:
+        if base.method != "trees":
             return base
         outside = self._coverage.outside(row.platform, row.batch_size or 1, launch_share)
         thin = outside or self._too_few(row)
@@ -120,6 +128,28 @@ class _Supports:
             return made
         why = f"{base.why}; interval not covered by measurement: none of them near batch {row.batch_size}"
         return self._kept(id(made), why, lambda: replace(made, covered=False, why=why))
+
+    def _blended(self, base: Base, before: Base, row: Row) -> Base:
+        """Return a base of several routes in the shares that their errors near this batch give them."""
+        routes = {part.method: part for _, part in base.parts}
+        place = self._predictor.own_rows.routes[row.hardware, row.platform]
+        shares = place.shares(row, routes)
+        parts = [(share, self._measured(routes[name], before, row)) for name, share in shares.items()]
+
+        def make() -> Base:
+            share, first = max(parts, key=lambda part: part[0])
+            if len(parts) == 1:
+                return first
+            others = ", ".join(f"{_ROUTES[part.method]} {rest:.0%}" for rest, part in parts if part is not first)
+            return replace(
+                first,
+                calibrated=None,
+                parts=tuple((share, replace(part, before=None)) for share, part in parts),
+                evidence=tuple(dict.fromkeys(name for _, part in parts for name in part.evidence))[-MOST_EVIDENCE:],
+                why=f"{first.why}; blended by the errors on rows of models left out: {_ROUTES[first.method]} {share:.0%}, {others}",
+            )
+
+        return self._kept(id(base), f"{id(before)} {row.batch_size}", make)
 
     def _shot_near(self, calibrated: Calibrated, row: Row) -> bool:
         octaves = self._octaves.get(id(calibrated))
@@ -150,17 +180,25 @@ def _base(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str
     place = few.place(candidate.spec.id, candidate.platform, candidate.precision, mode) if few is not None else None
     coverage = predictor.card.coverage
     calibrated = predictor.calibrations.at(candidate.spec.id, candidate.platform) if mode == "inference" else None
+    corrected: list[Base] = []
+    own = predictor.own_rows.of(row)
+    if own is not None:
+        corrected.append(_own(own))
+    if few is not None and place is not None and place.hardware == candidate.spec.id:
+        corrected.append(_few(trace, candidate, few, place))
     if (
         calibrated is not None
         and why_not is None
         and coverage.near_software(candidate.platform, candidate.runtime, candidate.precision)
     ):
-        return replace(_calibrated(calibrated), before=unmeasured)
-    if few is not None and place is not None:
-        if place.hardware == candidate.spec.id:
-            return replace(_few(trace, candidate, few, place), before=unmeasured)
-        if unmeasured.method == "roofline":
-            return _few(trace, candidate, few, place)
+        corrected.append(_calibrated(calibrated))
+    if len(corrected) == 1 or (corrected and own is None):
+        # Without the errors of a common yardstick trees come before few rows.
+        return replace(corrected[-1], before=unmeasured)
+    if corrected:
+        return replace(corrected[0], parts=tuple((0.0, base) for base in corrected), before=unmeasured)
+    if few is not None and place is not None and unmeasured.method == "roofline":
+        return _few(trace, candidate, few, place)
     return unmeasured
 
 
@@ -264,9 +302,14 @@ def _few(trace: Trace, candidate: Candidate, few: Few, place: MeasuredDevice) ->
     )
 
 
-def _calibrated(item: Calibrated) -> Base:
+def _own(item: Calibrated) -> Base:
+    """The general route, corrected by rows of the device itself."""
+    return replace(_calibrated(item, "predicted from its kernels"), method="general")
+
+
+def _calibrated(item: Calibrated, how: str = "predicted") -> Base:
     models = len(set(item.shots.architecture.tolist()))
-    text = f"predicted, corrected by {len(item.shots)} measurements of {models} model{'s' if models != 1 else ''} on this device"
+    text = f"{how}, corrected by {len(item.shots)} measurements of {models} model{'s' if models != 1 else ''} on this device"
     if abs(math.log(item.effective_peak)) > PEAK_TOLD:
         text += f", which reaches {item.effective_peak:.2g} of its stated peak"
     return Base(

@@ -175,6 +175,9 @@ def software_of(spec: HardwareSpec, platform: str, precision: str, mode: str, pr
     if place is not None and place.hardware == spec.id:
         return {name: getattr(place, name) for name in ("runtime", "compiled", "runtime_version", "layout", "threads")}
     runtime = RUNTIMES.get(platform, "torch")
+    own = predictor.own_rows.software_of(spec.id, platform, precision, mode, runtime)
+    if own is not None:
+        return own
     coverage = card.coverage
     eager = coverage.knows_software(platform, runtime, precision, False, mode)
     compiled = (

@@ -6,24 +6,32 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ingest import evidence
 from ingest.projection import Tables
 from predictor.answering.facts import trace_from_row
 from predictor.artifact.artifact import Predictor
 from predictor.artifact.calibrations import calibrations_of
-from predictor.features.dataset import Row, row_from_table, training_rows
-from predictor.features.devices import Devices
+from predictor.features.dataset import COLUMNS, Row, row_from_table, training_rows
+from predictor.features.devices import PUBLISHED_RUNS, Devices
 from predictor.features.operators_route import SpecOf, tabulate
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import TraceBook
+from predictor.general.own_rows import own_rows_of
 from predictor.kernels.logged_profiles import profiles_at
 from predictor.learning.building import few_rows
+from predictor.learning.siblings import work_of
 
-__all__ = ["NEWEST", "corrected", "current", "state_of"]
+__all__ = ["NEWEST", "SHOTS", "Shots", "corrected", "current", "state_of"]
 
 NEWEST = 300
 """So many of the newest valid measurements teach before `assay train` takes in all of them."""
 SHOTS = 120
 """So many of the newest rows of a device calibrate it."""
+_NEWEST_OWN = """
+SELECT unnest(max(position, {shots})) AS position FROM measurements
+WHERE origin IN ('measured', 'imported') AND verdict IS DISTINCT FROM 'invalid' AND run_id NOT IN ({runs})
+GROUP BY hardware_id, mode
+"""
 _STATE = """
 SELECT (SELECT max(last_position) FROM main.standing), (SELECT max(position) FROM main.retraction),
     (SELECT max(position) FROM main.alias), (SELECT max(position) FROM main.hardware_description),
@@ -42,8 +50,9 @@ def state_of(tables: Tables) -> tuple[int | None, ...]:
 def current(predictor: Predictor, tables: Tables) -> Predictor:
     """Return the predictor with what was measured taken in: a pure function of the two, that keeps the digest.
 
-    Devices that the trees never saw are calibrated by what was measured or imported of them, however long ago; few rows
-    of other software take in what was measured since the training (imported rows come in bulk, and teach then).
+    Devices that the trees never saw are calibrated by what was measured or imported of them, however long ago, and so is the
+    general route on any device by rows that do not ship; few rows of other software take in what was measured since the
+    training (imported rows come in bulk, and teach then).
     """
     devices = Devices(tables)
     if predictor.card.kernels is not None:
@@ -51,24 +60,72 @@ def current(predictor: Predictor, tables: Tables) -> Predictor:
         predictor = msgspec.structs.replace(predictor, profiles=profiles)
     calibrated = _calibration_rows(tables, predictor)
     newest = [row for row in _newest(tables) if row.position > predictor.card.position]
-    if not calibrated and not newest:
+    own = _own_rows(tables) if predictor.general is not None else []
+    if not calibrated and not newest and not own:
         return predictor
-    models = {row.model for row in (*calibrated, *newest)}
+    alike = _alike(tables, own)
+    models = {row.model for row in (*calibrated, *newest, *own)}
     book = TraceBook(map(trace_from_row, traces_of(tables, models)))
-    return corrected(predictor, newest, book, devices.spec, calibrated)
+    return corrected(predictor, newest, book, devices.spec, Shots(trees=calibrated, general=own, siblings=alike))
+
+
+class Shots(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that calibrate devices, for the trees and for the general route, and rows among which siblings of the latter are."""
+
+    trees: Sequence[Row]
+    general: Sequence[Row]
+    siblings: Sequence[Row] = ()
 
 
 def corrected(
-    predictor: Predictor, rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, shots: Sequence[Row] | None = None
+    predictor: Predictor, rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, shots: Shots | None = None
 ) -> Predictor:
     """Return the predictor with these rows taken in; `shots`, by default the same rows, calibrate devices."""
     card = predictor.card
     table = tabulate(rows, book, spec_of)
     if len(table):
         card = msgspec.structs.replace(card, few=few_rows(table, card, card.few, measure=False))
-    measured = table if shots is None else tabulate(shots, book, spec_of)
+    shots = shots or Shots(trees=rows, general=rows)
+    measured = table if shots.trees is rows else tabulate(shots.trees, book, spec_of)
     made = calibrations_of(measured, card.coverage, predictor.base)
-    return msgspec.structs.replace(predictor, card=card, calibrations=made)
+    predictor = msgspec.structs.replace(predictor, card=card, calibrations=made)
+    general = tabulate([row for row in shots.general if _is_own(row)], book, spec_of)
+    if predictor.general is None or card.general is None or not len(general):
+        return predictor
+    siblings = tabulate(shots.siblings, book, spec_of).joined(general)
+    few, architectures = card.few, card.coverage.architectures
+    own = own_rows_of(general, predictor.general, card.general.modes, architectures, siblings, few, made)
+    return msgspec.structs.replace(predictor, own_rows=own)
+
+
+def _is_own(row: Row) -> bool:
+    """Whether a row does not ship: what ships trained the general route."""
+    return row.run_id not in evidence.runs() and row.run_id not in PUBLISHED_RUNS
+
+
+def _own_rows(tables: Tables) -> list[Row]:
+    """The newest rows of each device that do not ship, oldest first."""
+    shipped = sorted({*evidence.runs(), *PUBLISHED_RUNS})
+    statement = _NEWEST_OWN.format(runs=", ".join("?" * len(shipped)), shots=SHOTS)
+    positions = [row["position"] for row in tables.select("measurements", statement, shipped).to_pylist()]
+    if not positions:
+        return []
+    rows = tables.view("measurements", {"position": positions}).to_pylist()
+    return training_rows(map(row_from_table, rows), mode=None)
+
+
+def _alike(tables: Tables, own: Sequence[Row]) -> list[Row]:
+    """Rows of the same work on other devices: of each device and software the newest of each batch."""
+    works = {work_of(row) for row in own}
+    if not works:
+        return []
+    rows = tables.measurements(model=sorted({row.model for row in own}), columns=COLUMNS).to_pylist()
+    newest: dict[tuple[object, ...], Row] = {}
+    for row in training_rows(map(row_from_table, rows), mode=None):
+        if work_of(row) in works:
+            newest[(*row.same,)] = row
+    known = {row.event_id for row in own}
+    return [row for row in newest.values() if row.event_id not in known]
 
 
 def _newest(tables: Tables) -> list[Row]:

@@ -21,9 +21,9 @@ from predictor.artifact.calibrated import UNMEASURED_SHARE
 from predictor.artifact.tails import Tails
 from predictor.features.dataset import Row
 from predictor.features.operators_route import asked
-from predictor.features.table import Array, Table
+from predictor.features.table import Array, Matrix, Table
 from predictor.features.traces import Trace
-from predictor.learning.method import Predictive
+from predictor.learning.method import Prediction, Predictive
 from predictor.learning.siblings import Siblings
 
 __all__ = ["INTERVAL", "estimate", "growing"]
@@ -88,7 +88,8 @@ def estimate(
     rows = _rows(trace, chosen, cells, mode, stated)
     table = asked(trace, rows, [item.limits for item in chosen])
     bases = _referenced(table, bases_of(trace, chosen, rows, table, predictor), predictor, siblings)
-    residual, width = _predicted(table, bases, predictor, siblings)
+    everything = np.arange(len(bases), dtype=np.intp)
+    residual, width = _predicted(table, bases, predictor, siblings, _GeneralRoute(table, predictor), everything)
     sure = np.array([base.method != "roofline" for base in bases])
     latency = growing(table.prior * np.exp(residual) * 1e3, cells, [item.batch_size for item in chosen], sure)
     options = _options(chosen, cells, bases, latency, width, _on_slow_hosts(table, chosen, bases))
@@ -179,10 +180,12 @@ def _referenced(table: Table, bases: Sequence[Base], predictor: Predictor, sibli
     hardware = predictor.card.coverage.hardware
     plain = _those(bases, lambda base: base.method == "roofline")
     new = np.array([row.hardware not in hardware for row in table.rows], dtype=np.bool_)
-    trees = _those(bases, lambda base: base.method == "trees" and base.calibrated is None)
+    trees = _those(bases, lambda base: base.method == "trees" and not base.evidence)
     _refer(result, np.concatenate([plain, trees[new[trees]]]), table, predictor.base, siblings)
     if predictor.general is not None:
-        far = _those(bases, lambda base: base.method == "general" and base.level.startswith("hardware"))
+        far = _those(
+            bases, lambda base: base.method == "general" and base.before is None and base.level.startswith("hardware")
+        )
         _refer(result, far, table, predictor.general, siblings)
     return result
 
@@ -210,13 +213,44 @@ def _refer(bases: list[Base], here: NDArray[np.intp], table: Table, fitted: Pred
         )
 
 
+class _GeneralRoute:
+    """What the general route says of the rows of a table, each worked out once, when it is first asked for."""
+
+    def __init__(self, table: Table, predictor: Predictor) -> None:
+        """Take the rows of a question."""
+        self._table, self._predictor = table, predictor
+        self._residual = np.full(len(table), np.nan)
+        self._values: Matrix | None = None
+
+    def of(self, here: NDArray[np.intp]) -> tuple[Array, Matrix]:
+        """Return the log residuals of some rows, and the features that they were predicted from."""
+        general = self._predictor.general
+        assert general is not None
+        missing = np.unique(here[np.isnan(self._residual[here])])
+        if len(missing):
+            residual, values = general.predicted(self._table.take(missing))
+            if self._values is None:
+                self._values = np.zeros((len(self._table), values.shape[1]))
+            self._residual[missing], self._values[missing] = residual, values
+        assert self._values is not None
+        return self._residual[here], self._values[here]
+
+
 def _predicted(
-    table: Table, bases: Sequence[Base], predictor: Predictor, siblings: Siblings | None
+    table: Table,
+    bases: Sequence[Base],
+    predictor: Predictor,
+    siblings: Siblings | None,
+    general: _GeneralRoute,
+    places: NDArray[np.intp],
 ) -> tuple[Array, Array]:
-    """Return the log residual of each candidate about its roofline, and the half-width of its interval (NaN: none)."""
+    """Return the log residual of each candidate about its roofline, and the half-width of its interval (NaN: none).
+
+    `places` are those of the rows among the rows of `general`.
+    """
     residual = np.full(len(bases), predictor.card.spreads["roofline"].centre)
     width = np.array([math.nan if base.width is None else base.width for base in bases])
-    here = _those(bases, lambda base: base.method == "trees" and base.calibrated is None)
+    here = _those(bases, lambda base: base.method == "trees" and base.calibrated is None and not base.parts)
     if len(here):
         bare = predictor.base.predict(table.take(here))
         residual[here] = bare.residual
@@ -226,21 +260,26 @@ def _predicted(
             width[here[at]] *= predictor.difficulty(level, table.values[here[at]], bare.difficulty[at])
     for item in {id(base.calibrated): base.calibrated for base in bases if base.calibrated is not None}.values():
         here = np.array([index for index, base in enumerate(bases) if base.calibrated is item], dtype=np.intp)
-        predict = item.predict(table.take(here), siblings)
+        learned = None
+        if bases[here[0]].method == "general":
+            learned = Prediction.plain(general.of(places[here])[0])
+        predict = item.predict(table.take(here), siblings, learned)
         residual[here] = predict.residual
         width[here] = math.nan if predict.widths is None else predict.widths[INTERVAL]
-    here = _those(bases, lambda base: base.method == "general")
+    here = _those(bases, lambda base: base.method == "general" and base.calibrated is None and not base.parts)
     if len(here) and predictor.general is not None:
-        residual[here], values = predictor.general.predicted(table.take(here))
+        residual[here], values = general.of(places[here])
         levels = np.array([bases[index].level for index in here])
         for level in np.unique(levels).tolist():
             at = levels == level
             width[here[at]] *= predictor.general_difficulty(level, values[at])
-    here = _those(bases, lambda base: base.method == "few")
+    here = _those(bases, lambda base: base.method == "few" and not base.parts)
     if len(here) and predictor.card.few is not None:
         predict = predictor.card.few.model.predict(table.take(here))
         residual[here] = predict.residual
         width[here] *= predict.difficulty
+    if any(base.parts for base in bases):
+        _add_parts(residual, width, table, bases, predictor, siblings, general, places)
     for index, base in enumerate(bases):
         if base.residual is not None:
             residual[index] = base.residual
@@ -248,8 +287,29 @@ def _predicted(
     here = _those(bases, lambda base: base.before is not None)
     if len(here):
         before = [unmeasured for index in here if (unmeasured := bases[index].before) is not None]
-        width[here] = np.fmin(width[here], _predicted(table.take(here), before, predictor, siblings)[1])
+        without = _predicted(table.take(here), before, predictor, siblings, general, places[here])[1]
+        width[here] = np.fmin(width[here], without)
     return residual, width
+
+
+def _add_parts(
+    residual: Array,
+    width: Array,
+    table: Table,
+    bases: Sequence[Base],
+    predictor: Predictor,
+    siblings: Siblings | None,
+    general: _GeneralRoute,
+    places: NDArray[np.intp],
+) -> None:
+    """Write residuals and half-widths of the bases that several routes make, each in its share."""
+    parts = [(index, share, part) for index, base in enumerate(bases) for share, part in base.parts]
+    here = np.array([index for index, _, _ in parts], dtype=np.intp)
+    shares = np.array([share for _, share, _ in parts])
+    each = _predicted(table.take(here), [part for _, _, part in parts], predictor, siblings, general, places[here])
+    for figures, of_part in zip((residual, width), each, strict=True):
+        figures[here] = 0.0
+        np.add.at(figures, here, shares * of_part)
 
 
 def _on_slow_hosts(table: Table, chosen: Sequence[Candidate], bases: Sequence[Base]) -> Array:

@@ -30,6 +30,7 @@ from predictor.features.table import Array, Matrix
 from predictor.general.kept import DIFFICULTY as GENERAL_DIFFICULTY
 from predictor.general.kept import General
 from predictor.general.method import KERNELS, FittedGeneral
+from predictor.general.own_rows import OwnRows
 from predictor.kernels.kept import Kernels
 from predictor.kernels.profile import DeviceProfile, Place
 from predictor.learning.blend import FittedBlend
@@ -97,6 +98,8 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     others: dict[str, Trees] = {}
     calibrations: Calibrations = Calibrations()
     """What was measured corrects: no part of the artifact, made of the tables at each position."""
+    own_rows: OwnRows = OwnRows()
+    """What was measured corrects of the general route, made likewise."""
     profiles: Mapping[Place, DeviceProfile] = {}
     """What measured kernels say of devices, made likewise."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -25,7 +25,7 @@ from predictor.learning.covariance import Kin, kin_of
 from predictor.learning.method import Base, Prediction, Predictive
 from predictor.learning.siblings import Matched, Siblings
 
-__all__ = ["Calibrated", "CalibratedMethod", "LearnedBase", "few"]
+__all__ = ["Calibrated", "CalibratedMethod", "LearnedBase", "MeasuredLimits", "PeakLimits", "few"]
 
 TREE_NOISE, SIBLING_NOISE = 0.08, 0.06
 """What is left between rows of no kinship after correcting the trees, and after correcting a sibling; log units."""
@@ -79,17 +79,60 @@ class LearnedBase:
         """Return predictions corrected by measured rows. Raises ValueError where there are none."""
         return Calibrated(self, shots)
 
-    def guess(self, name: str, table: Table, learned: Array, matched: Matched | None) -> Array | None:
-        """Return the log residual of each row by a named guess, or None where it cannot be made of these rows."""
-        kind, _, figure = name.partition(" ")
-        if kind == "sibling":
-            return None if matched is None else matched.residual_at(float(figure))
-        if float(figure) == 1.0:
-            return learned
-        moved = at_peak(table, float(figure))
-        if moved is None:
-            return None
-        return np.asarray(self.fitted.predict(moved).residual + np.log(moved.prior / table.prior), dtype=np.float64)
+    def limits(self, shots: Table, learned: Array) -> MeasuredLimits:  # noqa: ARG002
+        """Return the limits of the device that are tried, and how likely each is; `learned` is what was learned of the rows."""
+        return PeakLimits(self.fitted)
+
+    def guesses(
+        self, names: Sequence[str], table: Table, learned: Array, matched: Matched | None, limits: MeasuredLimits
+    ) -> dict[str, Array]:
+        """Return the log residuals of the rows by each named guess; those that cannot be made of these rows are left out."""
+        siblings = {} if matched is None else {name: matched for name in names if name.startswith("sibling ")}
+        made = limits.residuals([name for name in names if not name.startswith("sibling ")], table, learned)
+        return made | {name: rows.residual_at(float(name.split(" ")[1])) for name, rows in siblings.items()}
+
+
+class MeasuredLimits(Protocol):
+    """Limits of a device that are tried against measured rows, by the names of the guesses that they make."""
+
+    @property
+    def guesses(self) -> Mapping[str, float]:
+        """The log of how likely each is before anything was measured."""
+        ...
+
+    def peak(self, name: str) -> float:
+        """Return the share of the stated peak in a guess."""
+        ...
+
+    def residuals(self, names: Sequence[str], table: Table, learned: Array) -> dict[str, Array]:
+        """Return the log residuals of the rows under each named guess; those that cannot be made of these rows are left out."""
+        ...
+
+
+class PeakLimits:
+    """Several shares of the stated peak, under each of which the trees are asked again."""
+
+    def __init__(self, fitted: Predictive) -> None:
+        """Take what was learned."""
+        self._fitted = fitted
+        self.guesses: dict[str, float] = {f"peak {share}": doubt(share) for share in PEAKS}
+
+    def peak(self, name: str) -> float:
+        """Return the share of the stated peak in a guess."""
+        return float(name.split(" ")[1])
+
+    def residuals(self, names: Sequence[str], table: Table, learned: Array) -> dict[str, Array]:
+        """Return what the trees say at each peak; of rows without traces at the stated one alone."""
+        made: dict[str, Array] = {}
+        for name in names:
+            moved = None if self.peak(name) == 1.0 else at_peak(table, self.peak(name))
+            if self.peak(name) == 1.0:
+                made[name] = learned
+            elif moved is not None:
+                made[name] = np.asarray(
+                    self._fitted.predict(moved).residual + np.log(moved.prior / table.prior), dtype=np.float64
+                )
+        return made
 
 
 class Calibrated:
@@ -107,7 +150,11 @@ class Calibrated:
         self.shots = shots
         self._places = {(row.hardware, row.platform) for row in shots.rows}
         kin, learned = context.kin(shots), context.fitted.predict(shots)
-        self.trees = self._fit(shots, kin, learned, [f"peak {share}" for share in PEAKS], None, TREE_NOISE)
+        self.limits = context.limits(shots, learned.residual)
+        plain = max(self.limits.guesses, key=lambda name: self.limits.guesses[name])
+        self.trees = self._fit(shots, kin, learned, list(self.limits.guesses), None, TREE_NOISE)
+        self.left_out = self.trees.errors.copy()
+        """Log error of each shot with all shots of its model left out."""
         self.reference: Correction | None = None
         matched = context.siblings.matched(shots, context.fitted, learned.residual)
         chosen = np.flatnonzero(matched.found)
@@ -117,35 +164,38 @@ class Calibrated:
                 some,
                 kin.take(chosen),
                 Prediction(residual=learned.residual[chosen], difficulty=learned.difficulty[chosen]),
-                [*(f"sibling {share}" for share in SHARES), "peak 1.0"],
+                [*(f"sibling {share}" for share in SHARES), plain],
                 matched.take(chosen),
                 SIBLING_NOISE,
             )
+            self.left_out[chosen] = self.reference.errors
 
     def _fit(
         self, shots: Table, kin: Kin, learned: Prediction, names: list[str], matched: Matched | None, noise: float
     ) -> Correction:
         guesses: dict[str, Guess] = {}
-        for name in names:
-            residual = self._known.guess(name, shots, learned.residual, matched)
-            if residual is not None:
-                before = doubt(float(name.split(" ")[1])) if name.startswith("peak") else -math.log(len(SHARES))
-                guesses[name] = Guess(residual=residual, doubt=before)
+        for name, residual in self._known.guesses(names, shots, learned.residual, matched, self.limits).items():
+            before = self.limits.guesses.get(name, -math.log(len(SHARES)))
+            guesses[name] = Guess(residual=residual, doubt=before)
         return Correction(kin, shots.residual, guesses, noise=noise, difficulty=np.sqrt(learned.difficulty))
 
     @property
     def effective_peak(self) -> float:
         """Return the share of its stated peak that the device reaches, as far as the measurements tell."""
-        parts = {float(name.split(" ")[1]): weight for name, weight in self.trees.weights.items()}
-        return float(np.exp(sum(weight * np.log(share) for share, weight in parts.items()) / sum(parts.values())))
+        parts = [(self.limits.peak(name), weight) for name, weight in self.trees.weights.items()]
+        return float(
+            np.exp(sum(weight * np.log(share) for share, weight in parts) / sum(weight for _, weight in parts))
+        )
 
-    def predict(self, table: Table, siblings: Siblings | None = None) -> Prediction:
+    def predict(self, table: Table, siblings: Siblings | None = None, learned: Prediction | None = None) -> Prediction:
         """Return corrected residuals with the half-widths that the measurements leave.
 
         Rows of devices that no shot measured get what was learned, without widths (NaN). `siblings` are looked for
-        instead of those that were known when the measurements were made.
+        instead of those that were known when the measurements were made, and `learned` is what was learned of these rows,
+        where the caller has it already.
         """
-        learned = self._known.fitted.predict(table)
+        if learned is None:
+            learned = self._known.fitted.predict(table)
         residual = learned.residual.copy()
         widths = {nominal: np.full(len(table), np.nan) for nominal in COVERAGES}
         here = np.array([(row.hardware, row.platform) in self._places for row in table.rows], dtype=bool)
@@ -176,10 +226,8 @@ class Calibrated:
         some, kin = table.take(place), self._known.kin(table).take(place)
         matched = None if matched is None else matched.take(place)
         trees = learned.residual[place]
-        guesses = {name: self._known.guess(name, some, trees, matched) for name in correction.weights}
-        residual[place] = correction.corrected(
-            kin, {name: guess for name, guess in guesses.items() if guess is not None}
-        )
+        guesses = self._known.guesses(list(correction.weights), some, trees, matched, self.limits)
+        residual[place] = correction.corrected(kin, guesses)
         spread = correction.spread(kin, np.sqrt(learned.difficulty[place]))
         for nominal, reach in correction.reach().items():
             widths[nominal][place] = reach * spread

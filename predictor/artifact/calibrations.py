@@ -15,7 +15,7 @@ from predictor.features.dataset import Row, version_key
 from predictor.features.table import Table
 from predictor.learning.method import Predictive
 
-__all__ = ["Calibrations", "Contradiction", "calibrations_of", "known_by"]
+__all__ = ["Calibrations", "Contradiction", "Prefixes", "calibrations_of", "corrections_of", "evidence_of", "known_by"]
 
 EVIDENCE = 20
 FASTEST = 2.0
@@ -86,7 +86,7 @@ def evidence_of(rows: Sequence[Row]) -> list[str]:
     return [row.event_id for row in rows if row.event_id][-EVIDENCE:]
 
 
-class _Prefixes(Collection[str]):
+class Prefixes(Collection[str]):
     """Architectures by the first part of their names, as a card holds them."""
 
     def __init__(self, prefixes: Collection[str]) -> None:
@@ -104,7 +104,7 @@ class _Prefixes(Collection[str]):
 
 def known_by(base: Predictive, coverage: Coverage, rows: Table) -> LearnedBase:
     """Return what a base knows, with `rows` as the measurements among which siblings are looked for."""
-    return LearnedBase(base, rows, devices=coverage.hardware, models=_Prefixes(coverage.architectures))
+    return LearnedBase(base, rows, devices=coverage.hardware, models=Prefixes(coverage.architectures))
 
 
 def calibrations_of(table: Table, coverage: Coverage, base: Predictive, siblings: Table | None = None) -> Calibrations:
@@ -121,9 +121,13 @@ def calibrations_of(table: Table, coverage: Coverage, base: Predictive, siblings
         and coverage.near_software(row.platform, row.runtime, row.precision)
         and coverage.why_not(table.subjects[index], row.mode) is None
     ]
-    factors = _contradicting(table.take(np.array(chosen, dtype=np.intp)), base)
+    return corrections_of(table, chosen, known_by(base, coverage, table if siblings is None else siblings))
+
+
+def corrections_of(table: Table, chosen: Sequence[int], existing: LearnedBase) -> Calibrations:
+    """Return the corrections that the chosen rows of a table make of what exists, by place, without those that cannot be."""
+    factors = _contradicting(table.take(np.array(chosen, dtype=np.intp)), existing.fitted)
     refused = {index: factor for index, factor in zip(chosen, factors, strict=True) if factor is not None}
-    existing = known_by(base, coverage, table if siblings is None else siblings)
     places: dict[Place, list[int]] = {}
     doubted: dict[Place, list[int]] = {}
     for index in chosen:

@@ -13,7 +13,7 @@ The spreads below were chosen on half of the families of our own rows and confir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -72,6 +72,14 @@ LAYERS: dict[str, Layer] = {
 _SOFTWARE = list(LAYERS).index("software")
 OFFSETS = {"family": 0.05, "architecture": 0.08, "architecture on a platform": 0.04}
 """Spread of what is left of each, in log units."""
+
+
+_ARCHITECTURE = len(LAYERS) + list(OFFSETS).index("architecture")
+
+
+def _identity(keys: Sequence[str], log_time: float) -> tuple[str, float]:
+    """Return what two equal rows have in common: software, model, and the time to nine digits."""
+    return "|".join(keys), round(log_time, 9)
 
 
 class SolvedInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,6 +229,27 @@ class ParametricModel:
         request = _Seen.of(table)
         like = _Likeness.of(request.codes(self._names), self._codes)
         return _shares(request.work, like.log_multiples(self._shares, self._pull))[0]
+
+    def left_out(self, table: Table) -> Array:
+        """Return the log error of each row that taught with all rows of its architecture left out; NaN for others."""
+        existing = {_identity(keys, value): index for index, (keys, value) in enumerate(self._rows())}
+        seen = _Seen.of(table)
+        places = [
+            existing.get(_identity(keys, value))
+            for keys, value in zip(seen.keys.tolist(), np.log(table.measured).tolist(), strict=True)
+        ]
+        errors = np.full(len(table), np.nan)
+        for name in {int(self._codes[place, _ARCHITECTURE]) for place in places if place is not None}:
+            out = np.flatnonzero(self._codes[:, _ARCHITECTURE] == name)
+            block = self._inverse[:, out].T @ self._inverse[:, out]
+            missed = dict(zip(out.tolist(), np.linalg.solve(block, self._pull[out]).tolist(), strict=True))
+            for index, place in enumerate(places):
+                if place in missed:
+                    errors[index] = missed[place]
+        return errors
+
+    def _rows(self) -> Iterator[tuple[list[str], float]]:
+        yield from zip(self._seen.keys.tolist(), self._log_time.tolist(), strict=True)
 
     def adapted(self, shots: Table) -> ParametricModel:
         """Return the model that knows these rows as well; the sums are solved again, no trees are grown."""

@@ -19,7 +19,7 @@ from predictor.features.table import Array, Table
 from predictor.learning.covariance import version_steps
 from predictor.learning.method import Predictive
 
-__all__ = ["Matched", "Siblings"]
+__all__ = ["Matched", "Siblings", "work_of"]
 
 DOUBLINGS = 3.0
 """A row whose batch is more doublings away says too little: other kernels run, and other limits bind."""
@@ -58,7 +58,7 @@ class Siblings:
         self._residual = table.residual
         self._by_work: dict[tuple[Any, ...], list[int]] = {}
         for index, row in enumerate(table.rows):
-            self._by_work.setdefault(_work(row), []).append(index)
+            self._by_work.setdefault(work_of(row), []).append(index)
         self._software = {(row.platform, row.precision) for row in table.rows}
 
     def matched(self, table: Table, fitted: Predictive, learned: Array | None = None) -> Matched:
@@ -81,14 +81,15 @@ class Siblings:
             return None
         near = [
             (_distance(row, self._known.rows[index]), index)
-            for index in self._by_work.get(_work(row), ())
+            for index in self._by_work.get(work_of(row), ())
             if self._known.rows[index].hardware != row.hardware
         ]
         distance, index = min(near, default=(math.inf, None))
         return index if math.isfinite(distance) else None
 
 
-def _work(row: Row) -> tuple[Any, ...]:
+def work_of(row: Row) -> tuple[Any, ...]:
+    """Return what a row has in common with its siblings: the model, the sizes of an item, and the software."""
     return (row.model, row.mode, *row.sizes, row.platform, row.runtime, row.precision, row.compiled, row.channels_last)
 
 

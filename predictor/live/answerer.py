@@ -12,7 +12,7 @@ import numpy as np
 from domain.answers import RankedOption
 from domain.errors import AssayError, CorruptArtifact, NotFound
 from ingest.projection import Tables
-from predictor.answering.corrected_predictor import NEWEST, SHOTS, corrected
+from predictor.answering.corrected_predictor import NEWEST, SHOTS, Shots, corrected
 from predictor.answering.facts import known_at
 from predictor.answering.option import SIZE_NAMES
 from predictor.answering.question import PredictQuestion
@@ -55,13 +55,13 @@ def since(predictor: Predictor, rows: Sequence[Row]) -> list[Row]:
     return [row for row in ours if row.position > predictor.card.position]
 
 
-def shots(rows: Sequence[Row]) -> list[Row]:
-    """Return the newest rows of inference of each device, as `current` takes them to calibrate it."""
-    by_device: dict[str, list[Row]] = {}
+def shots(rows: Sequence[Row]) -> Shots:
+    """Return the newest rows of each device, as `current` takes them to calibrate it."""
+    by_device: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        if row.mode == "inference":
-            by_device.setdefault(row.hardware, []).append(row)
-    return [row for key in by_device.values() for row in key[-SHOTS:]]
+        by_device.setdefault((row.hardware, row.mode), []).append(row)
+    newest = [row for members in by_device.values() for row in members[-SHOTS:]]
+    return Shots(trees=[row for row in newest if row.mode == "inference"], general=newest)
 
 
 def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> ScoredCase | None:
