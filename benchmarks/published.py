@@ -7,6 +7,7 @@ its own. See `benchmarks.accuracy`, which runs these lines.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,16 @@ from numpy.typing import NDArray
 
 from domain.performance.roofline import Limits
 from predictor.artifact.artifact import load_shipped
-from predictor.artifact.calibrated import CalibratedMethod
 from predictor.artifact.conformal import width
 from predictor.features.dataset import Row
 from predictor.features.table import Table
-from predictor.general.method import GeneralMethod, spread
+from predictor.general.calibration import GeneralBase
+from predictor.general.method import FittedGeneral, GeneralMethod, spread
+from predictor.general.own_rows import Learned, OwnRows
 from predictor.kernels.kept import chip_of
 from predictor.learning.evaluation import NOMINALS, HeldOut, summarise
-from predictor.learning.method import Fitted
+from predictor.learning.few_shot import Few, few_of
+from predictor.learning.method import Prediction
 from predictor.shipped.general import general_table
 
 __all__ = ["LINES", "PublishedLine", "run"]
@@ -68,21 +71,79 @@ def run(line: PublishedLine, seed: int = 0) -> dict[str, Any]:
     kernels = load_shipped().card.kernels
     if kernels is None:
         raise SystemExit("the shipped predictor has no kernels; run python -m predictor.kernels first")
-    method = CalibratedMethod(GeneralMethod(kernels.parameters))
+    method = GeneralMethod(kernels.parameters)
     parts: list[tuple[NDArray[np.intp], NDArray[Any], NDArray[Any], dict[float, NDArray[Any]] | None]] = []
     folds = _folds(everything.architecture) if line.unseen_model else np.zeros(len(everything), dtype=np.intp)
     for chip in np.unique(chips[asked]):
         for fold in range(int(folds.max()) + 1):
             out = folds == fold if line.unseen_model else np.ones(len(everything), dtype=bool)
             kept = ~out if line.unseen_model else out
-            fitted: Fitted | None = None
+            fitted: _Route | None = None
             for test, shots in _shots(line, everything, np.flatnonzero(asked & (chips == chip)), seed):
                 test, shots = test[out[test]], shots[kept[shots]]
                 if not len(test) or (line.shots and not len(shots)):
                     continue
-                fitted = fitted or method.fit(everything.take((chips != chip) & kept & (teaches | asked)))
+                if fitted is None:
+                    trained = everything.take((chips != chip) & kept & (teaches | asked))
+                    fitted = _Route(fitted=method.fit(trained), trained=trained)
                 parts.append(_errors(everything, fitted, test, shots, [chip] * len(test)))
     return {**_summary(line, everything, parts), "route": "general", "method": "general"}
+
+
+class _Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The general route, and what the service makes of a device's own rows: it is corrected, and blended with the few rows."""
+
+    fitted: FittedGeneral
+    trained: Table
+
+    def predict(self, table: Table) -> Prediction:
+        """Return what is said without a row of the device."""
+        return GeneralBase(self.fitted, self.trained).predict(table)
+
+    def adapted(self, shots: Table) -> _Measured:
+        """Return what is said with these rows of a device."""
+        card = load_shipped().card
+        few = few_of(shots, card.few, measure=False)
+        modes = {row.mode for row in shots.rows}
+        architectures = {name[:16] for name in self.trained.architecture.tolist()}
+        learned = Learned(fitted=self.fitted, modes=modes, architectures=architectures, siblings=self.trained, few=few)
+        own = OwnRows(shots, learned)
+        return _Measured(own=own, few=few)
+
+
+class _Measured(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The routes that rows of a device correct, in the shares that their errors give them."""
+
+    own: OwnRows
+    few: Few | None
+
+    def predict(self, table: Table) -> Prediction:
+        """Return residuals and half-widths; a row whose software was not measured is as the general route says it is."""
+        residual = np.full(len(table), np.nan)
+        widths = {nominal: np.full(len(table), np.nan) for nominal in NOMINALS}
+        for place in self.own.places:
+            here = np.flatnonzero([(row.hardware, row.platform) == place for row in table.rows])
+            calibrated = self.own.at(*place)
+            if not len(here) or calibrated is None:
+                continue
+            part = table.take(here)
+            general, few = calibrated.predict(part), None if self.few is None else self.few.model.predict(part)
+            for index, row in enumerate(part.rows):
+                at = None if self.few is None else self.few.place(row.hardware, row.platform, row.precision, row.mode)
+                known = at is not None and at.hardware == row.hardware
+                shares = self.own.routes(*place).shares(row, ("general", "few") if known else ("general",))
+                share = shares.get("general", 0.0)
+                residual[here[index]] = share * general.residual[index]
+                for nominal, values in widths.items():
+                    values[here[index]] = share * (general.widths or {})[nominal][index]
+                if self.few is None or few is None or at is None or share == 1.0:
+                    continue
+                residual[here[index]] += (1 - share) * few.residual[index]
+                level = self.few.level(row.hardware, at, str(part.architecture[index]), str(part.family[index]))
+                for nominal, values in widths.items():
+                    width = self.few.widths.of(level, nominal) or math.nan
+                    values[here[index]] += (1 - share) * width * few.difficulty[index]
+        return Prediction(residual=residual, difficulty=np.ones(len(table)), widths=widths)
 
 
 def _asked(line: PublishedLine, row: Row, limits: Limits | None) -> bool:
@@ -124,7 +185,7 @@ def _folds(architectures: NDArray[np.str_]) -> NDArray[np.intp]:
 
 
 def _errors(
-    everything: Table, fitted: Fitted, test: NDArray[np.intp], shots: NDArray[np.intp], groups: Sequence[str]
+    everything: Table, fitted: _Route, test: NDArray[np.intp], shots: NDArray[np.intp], groups: Sequence[str]
 ) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any], dict[float, NDArray[Any]] | None]:
     part = everything.take(test)
     predicted = (fitted.adapted(everything.take(shots)) if len(shots) else fitted).predict(part)

@@ -177,7 +177,7 @@ class Answerer:
         document["calibrations"] = predictor.calibrations.document()
         document["own_rows"] = predictor.own_rows.document()
         document["contradictions"] = msgspec.to_builtins(
-            [*predictor.calibrations.contradictions, *predictor.own_rows.contradictions]
+            [*predictor.calibrations.contradictions, *predictor.own_rows.contradictions()]
         )
         document["few"] = None if card.few is None else card.few.document()
         document["shares"] = None if card.shares is None else card.shares.document()

@@ -132,7 +132,7 @@ class _Supports:
     def _blended(self, base: Base, before: Base, row: Row) -> Base:
         """Return a base of several routes in the shares that their errors near this batch give them."""
         routes = {part.method: part for _, part in base.parts}
-        place = self._predictor.own_rows.routes[row.hardware, row.platform]
+        place = self._predictor.own_rows.routes(row.hardware, row.platform)
         shares = place.shares(row, routes)
         parts = [(share, self._measured(routes[name], before, row)) for name, share in shares.items()]
 

@@ -16,7 +16,7 @@ from predictor.features.devices import PUBLISHED_RUNS, Devices
 from predictor.features.operators_route import SpecOf, tabulate
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import TraceBook
-from predictor.general.own_rows import own_rows_of
+from predictor.general.own_rows import Learned, OwnRows
 from predictor.kernels.logged_profiles import profiles_at
 from predictor.learning.building import few_rows
 from predictor.learning.siblings import work_of
@@ -92,10 +92,16 @@ def corrected(
     general = tabulate([row for row in shots.general if _is_own(row)], book, spec_of)
     if predictor.general is None or card.general is None or not len(general):
         return predictor
-    siblings = tabulate(shots.siblings, book, spec_of).joined(general)
-    few, architectures = card.few, card.coverage.architectures
-    own = own_rows_of(general, predictor.general, card.general.modes, architectures, siblings, few, made)
-    return msgspec.structs.replace(predictor, own_rows=own)
+    learned = Learned(
+        fitted=predictor.general,
+        modes=card.general.modes,
+        architectures=card.coverage.architectures,
+        siblings=tabulate(shots.siblings, book, spec_of).joined(general),
+        few=card.few,
+        trees=made,
+        digest=predictor.digest,
+    )
+    return msgspec.structs.replace(predictor, own_rows=OwnRows(general, learned))
 
 
 def _is_own(row: Row) -> bool:

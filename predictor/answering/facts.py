@@ -248,8 +248,8 @@ def _of_model(tables: Tables, model: str, mode: str) -> tuple[list[dict[str, Any
 
 def _contradictions(predictor: Predictor, specs: Sequence[HardwareSpec]) -> list[str]:
     names = {spec.id for spec in specs}
-    contradictions = [*predictor.calibrations.contradictions, *predictor.own_rows.contradictions]
-    return [item.note for item in contradictions if item.hardware in names]
+    by_trees = [item for item in predictor.calibrations.contradictions if item.hardware in names]
+    return [item.note for item in (*by_trees, *predictor.own_rows.contradictions(names))]
 
 
 def _siblings(rows: Sequence[Mapping[str, Any]], book: TraceBook, mode: str, spec_of: SpecOf) -> Siblings | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-import msgspec
 import numpy as np
 
 from predictor.artifact.calibrated import LearnedBase, PeakLimits
@@ -17,10 +16,10 @@ from predictor.features.dataset import Row
 from predictor.features.effective_peaks import at_peak
 from predictor.features.table import Array, Table
 from predictor.general.inputs import Parts, runtime_of
-from predictor.general.method import FittedGeneral, GeneralMethod
+from predictor.general.method import FittedGeneral
 from predictor.learning.single_thread import single_threaded
 
-__all__ = ["CalibratedGeneralMethod", "FittedLimits", "GeneralBase"]
+__all__ = ["FittedLimits", "GeneralBase"]
 
 FITTED = "limits"
 SPREADS = {"peak": 0.25, "bandwidth": 0.15, "launch": 0.5}
@@ -114,14 +113,3 @@ class GeneralBase(LearnedBase):
     def limits(self, shots: Table, learned: Array) -> FittedLimits:
         """Return the limits that the rows of a device fit."""
         return FittedLimits(self._general, shots, learned)
-
-
-class CalibratedGeneralMethod(msgspec.Struct, frozen=True, kw_only=True):
-    """The general route with corrections by a few measurements, as the service has them."""
-
-    method: GeneralMethod
-    name: str = "general"
-
-    def fit(self, table: Table) -> GeneralBase:
-        """Return what the rows teach, ready to be calibrated."""
-        return GeneralBase(self.method.fit(table), table)

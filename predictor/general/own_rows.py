@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+import threading
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import cachetools
 import msgspec
 import numpy as np
 
 from predictor.artifact.calibrated import Calibrated
-from predictor.artifact.calibrations import Calibrations, Place, Prefixes, corrections_of
+from predictor.artifact.calibrations import Calibrations, Contradiction, Place, Prefixes, corrections_of
 from predictor.features.dataset import Row, version_key
 from predictor.features.table import Array, Table
 from predictor.general.calibration import GeneralBase
 from predictor.general.inputs import runtime_of
 from predictor.general.method import FittedGeneral
 from predictor.learning.few_shot import Few
+from predictor.learning.siblings import work_of
 
-__all__ = ["ROUTES", "OwnRows", "RouteErrors", "own_rows_of"]
+__all__ = ["Learned", "OwnRows", "RouteErrors"]
 
-ROUTES = ("general", "few", "trees")
-"""Routes that rows of a device may correct, each with its errors on rows that were left out."""
 USUAL_ERROR, USUAL_ROWS = 0.2, 1.0
 """Every route is taken to have been off by as much on so many rows besides: few rows choose with caution."""
 PER_OCTAVE = 0.5
@@ -33,7 +34,7 @@ LEAST = 0.1
 
 
 class RouteErrors(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Log errors of the rows of a place by route, with the model of each row left out; NaN where a route does not have the row."""
+    """Log errors of the rows of a place by route (`general`, `few`, `trees`), with the model of each row left out; NaN where a route does not have the row."""
 
     rows: Sequence[Row]
     errors: Mapping[str, Array]
@@ -70,27 +71,76 @@ def _likeness(row: Row, other: Row) -> float:
     return float(PER_OCTAVE**octaves) * (1.0 if same else OTHER_SOFTWARE)
 
 
-class OwnRows(Calibrations, frozen=True, kw_only=True, eq=False):
-    """Corrections of the general route by place, and the errors of the routes there."""
+class Learned(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What rows of devices correct, and beside what: the general route, what trained it, and the other routes of the same rows.
 
-    routes: Mapping[Place, RouteErrors] = {}
+    `architectures` are those of models that trained, `siblings` rows of the same models on other devices. Equal rows under the
+    same `digest` are worked out once; without a digest each time.
+    """
+
+    fitted: FittedGeneral
+    modes: Collection[str]
+    architectures: Collection[str]
+    siblings: Table
+    few: Few | None = None
+    trees: Calibrations = Calibrations()
+    digest: str = ""
+
+
+class _OfPlace(NamedTuple):
+    made: Calibrations
+    routes: RouteErrors | None
+
+
+class OwnRows:
+    """Corrections of the general route by rows that did not train it: those of a place are made when they are first asked for."""
+
+    def __init__(self, table: Table | None = None, learned: Learned | None = None) -> None:
+        """Take the rows of all devices, and what they correct."""
+        self._table, self._learned = table, learned
+        self._members: dict[Place, list[int]] = {}
+        self._made: dict[Place, _OfPlace] = {}
+        self._lock = threading.Lock()
+        if table is not None and learned is not None:
+            for index, row in enumerate(table.rows):
+                if row.mode in learned.modes:
+                    self._members.setdefault((row.hardware, row.platform), []).append(index)
+
+    @property
+    def places(self) -> list[Place]:
+        """Return the devices and platforms that have rows."""
+        return sorted(self._members)
+
+    def at(self, hardware: str, platform: str) -> Calibrated | None:
+        """Return the correction of a device under a platform, or None where nothing was measured that can be."""
+        if (hardware, platform) not in self._members:
+            return None
+        return self._of((hardware, platform)).made.at(hardware, platform)
 
     def of(self, row: Row) -> Calibrated | None:
         """Return the correction of a row, None where its runtime was not measured on its device in its mode."""
-        result = self.at(row.hardware, row.platform)
-        if result is None:
-            return None
         wanted = (runtime_of(row), row.mode)
-        return result if any((runtime_of(shot), shot.mode) == wanted for shot in result.shots.rows) else None
+        rows = self._rows(row.hardware, row.platform)
+        return self.at(row.hardware, row.platform) if any((runtime_of(r), r.mode) == wanted for r in rows) else None
+
+    def routes(self, hardware: str, platform: str) -> RouteErrors:
+        """Return the errors of the routes at a place that has a correction."""
+        routes = self._of((hardware, platform)).routes
+        assert routes is not None
+        return routes
+
+    def contradictions(self, hardware: Collection[str] | None = None) -> list[Contradiction]:
+        """Return the rows that contradict what is known of their device, of all devices or of some."""
+        places = [place for place in self.places if hardware is None or place[0] in hardware]
+        return [item for place in places for item in self._of(place).made.contradictions]
+
+    def document(self) -> list[dict[str, Any]]:
+        """Return the public description of the corrections, one entry a device and platform."""
+        return [entry for place in self.places for entry in self._of(place).made.document()]
 
     def software_of(self, hardware: str, platform: str, precision: str, mode: str, usual: str) -> dict[str, Any] | None:
         """Return the software of a device that was measured in a precision and mode: `usual`, else what most rows have."""
-        result = self.at(hardware, platform)
-        rows = (
-            []
-            if result is None
-            else [row for row in result.shots.rows if (row.precision, row.mode) == (precision, mode)]
-        )
+        rows = [row for row in self._rows(hardware, platform) if (row.precision, row.mode) == (precision, mode)]
         if not rows:
             return None
         names = [row.runtime for row in rows]
@@ -107,34 +157,58 @@ class OwnRows(Calibrations, frozen=True, kw_only=True, eq=False):
         )
         return {name: getattr(row, name) for name in ("runtime", "compiled", "runtime_version", "layout", "threads")}
 
+    def _rows(self, hardware: str, platform: str) -> list[Row]:
+        members = self._members.get((hardware, platform), ())
+        return [] if self._table is None else [self._table.rows[index] for index in members]
 
-def own_rows_of(
-    table: Table,
-    fitted: FittedGeneral,
-    modes: Collection[str],
-    architectures: Collection[str],
-    siblings: Table,
-    few: Few | None,
-    trees: Calibrations,
-) -> OwnRows:
-    """Return what rows that did not train the general route correct of it, by place.
+    def _of(self, place: Place) -> _OfPlace:
+        with self._lock:
+            if place not in self._made:
+                assert self._table is not None
+                assert self._learned is not None
+                self._made[place] = _corrected(self._table.take(self._members[place]), self._learned)
+            return self._made[place]
 
-    `modes` are those that the route knows, `architectures` those of models that trained, `siblings` rows of the same models on
-    other devices, `few` and `trees` the other routes that the rows correct. Rows that contradict physics are named unless
-    `trees` names them.
-    """
-    chosen = [index for index, row in enumerate(table.rows) if row.mode in modes]
-    # A machine of one's own is new even where its kind trained: its host is another.
-    existing = GeneralBase(fitted, siblings, devices=(), models=Prefixes(architectures))
-    made = corrections_of(table, chosen, existing)
-    named = {event for item in trees.contradictions for event in item.evidence}
-    return OwnRows(
-        by_place=made.by_place,
-        contradictions=[item for item in made.contradictions if not named.issuperset(item.evidence)],
-        routes={
-            place: RouteErrors(rows=item.shots.rows, errors=_errors(item, few, trees.at(*place)))
-            for place, item in made.by_place.items()
-        },
+
+_KEPT: cachetools.LRUCache[Hashable, Calibrations] = cachetools.LRUCache(512)
+_KEPT_LOCK = threading.Lock()
+
+
+def _corrected(shots: Table, learned: Learned) -> _OfPlace:
+    """Return what the rows of one place correct."""
+    works = {work_of(row) for row in shots.rows}
+    place = (shots.rows[0].hardware, shots.rows[0].platform)
+    beside = learned.siblings.take(
+        [index for index, row in enumerate(learned.siblings.rows) if row.hardware != place[0] and work_of(row) in works]
+    )
+    profiles = tuple(repr(learned.fitted.profile(row)) for row in shots.rows)
+    key = (learned.digest, profiles, _identity(shots), _identity(beside))
+    with _KEPT_LOCK:
+        made = _KEPT.get(key) if learned.digest else None
+    if made is None:
+        # A machine of one's own is new even where its kind trained: its host is another.
+        existing = GeneralBase(learned.fitted, beside, devices=(), models=Prefixes(learned.architectures))
+        made = corrections_of(shots, range(len(shots)), existing)
+        with _KEPT_LOCK:
+            _KEPT[key] = made
+    named = {event for item in learned.trees.contradictions for event in item.evidence}
+    made = msgspec.structs.replace(
+        made, contradictions=[item for item in made.contradictions if not named.issuperset(item.evidence)]
+    )
+    calibrated = made.at(*place)
+    if calibrated is None:
+        return _OfPlace(made, None)
+    errors = _errors(calibrated, learned.few, learned.trees.at(*place))
+    return _OfPlace(made, RouteErrors(rows=calibrated.shots.rows, errors=errors))
+
+
+def _identity(table: Table) -> Hashable:
+    """Return what decides a correction by the rows of a table: their events, their work, and the limits of their devices."""
+    return tuple(
+        (row.event_id, row.position, str(architecture), limits, seconds)
+        for row, architecture, limits, seconds in zip(
+            table.rows, table.architecture, table.limits, table.measured.tolist(), strict=True
+        )
     )
 
 
