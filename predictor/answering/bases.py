@@ -133,10 +133,10 @@ class _Supports:
         """Return a base of several routes in the shares that their errors near this batch give them."""
         routes = {part.method: part for _, part in base.parts}
         place = self._predictor.own_rows.routes(row.hardware, row.platform)
-        shares = place.shares(row, routes)
-        parts = [(share, self._measured(routes[name], before, row)) for name, share in shares.items()]
 
         def make() -> Base:
+            shares = place.shares(row, routes)
+            parts = [(share, self._measured(routes[name], before, row)) for name, share in shares.items()]
             share, first = max(parts, key=lambda part: part[0])
             if len(parts) == 1:
                 return first
