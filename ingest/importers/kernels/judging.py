@@ -14,17 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from domain.catalogues import hardware
+from domain.performance.kernel_limits import Allowed, Marks, impossible
 from domain.performance.kernel_work import Work, kernel_work
 from ingest.importers.kernels.kernel_table import KernelTable
 
 __all__ = ["Judge", "Marks"]
 
-TOLERANCE = 1.1
-"""Clocks above the data sheet's, and rounded figures: what is faster by less is not impossible."""
-IN_CACHE = 1.05
-"""From so many times the memory's rate on, some of the data lay in the cache."""
-CACHE_RATE = 20.0
-"""No last-level cache delivers more than so many times the memory's rate."""
 OFF = 300.0
 """So many times faster or slower than timings of like size: another unit, since kernels of like size differ by far less."""
 FEW = 5
@@ -37,12 +32,7 @@ COPIED_ROWS, COPIED_SHARE = 20, 0.5
 """So many rows, and such a share of a table, with the figures of another device are no chance."""
 LONG_DIGITS = 6
 """Times with so many digits or more are not the same by chance."""
-BOOST = 10.0
-"""The catalogue has a CPU's peak at its base clock and without coprocessors: so many times that is conceivable."""
 _USUAL_FLOPS, _USUAL_BYTES, _USUAL_LAUNCH_S = 1e13, 5e11, 5e-6
-
-Marks = dict[str, tuple[str, str, Any]]
-"""Verdict, reason and the mask of the rows by the name of the mark, those that make a row invalid first."""
 
 
 class _Seen(NamedTuple):
@@ -162,29 +152,15 @@ def _physics(table: KernelTable, work: Work | None) -> Marks:
     spec = hardware.find(table.about["hardware"]["id"])
     if spec is None or work is None:
         return {}
-    marks: Marks = {}
-    seconds = table.latency / 1e3
+    seconds, peak = table.latency / 1e3, _peak(table, spec)
+    rate = None if spec.memory_bandwidth_bytes_per_s is None else spec.memory_bandwidth_bytes_per_s.value
+    cache = None if spec.cache_bytes is None else spec.cache_bytes.value
+    marks = impossible(work, seconds, Allowed(spec.id, spec.kind, peak, rate, cache))
     least = np.zeros(len(seconds))
-    peak = _peak(table, spec)
     if peak is not None:
         least = np.maximum(least, work.flops / peak)
-        rate = work.flops / seconds / peak
-        most = BOOST if spec.kind == "cpu" else TOLERANCE
-        reason = f"faster than the {peak / 1e12:.4g} TFLOP/s of {spec.id} allow"
-        marks["beats-peak"] = ("invalid", reason, rate > most)
-        reason = f"faster than the {peak / 1e12:.4g} TFLOP/s of {spec.id}, which are at its base clock"
-        marks["beats-base-clock"] = ("suspect", reason, (rate > TOLERANCE) & (rate <= most))
-    if spec.memory_bandwidth_bytes_per_s is not None:
-        rate = spec.memory_bandwidth_bytes_per_s.value
+    if rate is not None:
         least = np.maximum(least, work.bytes / rate)
-        moved = work.bytes / seconds
-        cached = np.inf if spec.cache_bytes is None else spec.cache_bytes.value
-        beyond = ((work.bytes - cached) / seconds > TOLERANCE * rate) | (moved > CACHE_RATE * rate)
-        memory = f"the {rate / 1e9:.4g} GB/s of the memory of {spec.id}"
-        reason = f"moves its data faster than {memory} and its last-level cache allow"
-        marks["beats-memory"] = ("invalid", reason, beyond)
-        reason = f"moves its data faster than {memory}: some of it lay in the last-level cache"
-        marks["in-cache"] = ("suspect", reason, (moved > IN_CACHE * rate) & ~beyond)
     large = least * 1e3 >= LARGE_MS
     if large.sum() >= FEW and np.median(seconds[large] / least[large]) >= SLOW:
         reason = f"its larger rows take {SLOW:g} times or more what {spec.id} needs at the least: its times may be in another unit"
