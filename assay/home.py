@@ -17,7 +17,18 @@ from domain.errors import ServiceUnavailable, UsageError
 __all__ = ["Home", "Service", "find_home", "own", "running"]
 
 _OURS = frozenset(
-    ["archive", "cache", "dashboard", "migrated", "postgres", "projection", "service", "snapshots", "spool"]
+    [
+        "archive",
+        "cache",
+        "calibration",
+        "dashboard",
+        "migrated",
+        "postgres",
+        "projection",
+        "service",
+        "snapshots",
+        "spool",
+    ]
 )
 """First parts of the names of what Assay keeps in a home."""
 
@@ -59,6 +70,11 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     def spool(self) -> Path:
         """Events of this machine that no service has yet."""
         return self.path / "spool.sqlite"
+
+    @property
+    def calibration(self) -> Path:
+        """Events of a calibration that is not complete."""
+        return self.path / "calibration.ndjson"
 
     @property
     def cache(self) -> Path:

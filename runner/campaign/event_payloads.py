@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from domain.canonical import digest
-from domain.catalogues.hardware import fill, find, spec_from_event
+from domain.catalogues.hardware import HardwareSpec, fill, find, spec_from_event
 from domain.conditions import Conditions
 from domain.configuration import Execution, Hardware, Model, Parallelism, Runtime, Workload
 from domain.events import new_event
@@ -37,7 +37,16 @@ from runner.measure.stopping import MAXIMUM_SAMPLES
 from runner.platforms.registry import word
 from runner.protocol.tasks import Case, Failed
 
-__all__ = ["Machine", "failure_data", "measurement_data", "observed_of", "provenance", "runner_source", "stamped"]
+__all__ = [
+    "Machine",
+    "failure_data",
+    "measurement_data",
+    "observed_of",
+    "provenance",
+    "runner_source",
+    "stamped",
+    "used_hardware",
+]
 
 RUNNER_VERSION = "0.1"
 _MOST_PARTS = 12_000
@@ -62,6 +71,14 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def available(self, platform: str) -> bool:
         """Return whether the platform's probe said yes."""
         return bool(self.platforms[platform]["probe"]["available"])
+
+    def spec_of(self, hardware: Hardware) -> HardwareSpec | None:
+        """Return what is known of one of this machine's devices: what was found here, then what the catalogue says."""
+        described = next((item for item in self.hardware if item["hardware"]["id"] == hardware.id), None)
+        if described is None:
+            return None
+        spec, existing = spec_from_event(described), find(hardware.id)
+        return fill(spec, existing) if existing else spec
 
     def hardware_for(self, platform: str, device: str | None = None) -> Hardware:
         """Return the hardware that a device of a platform is; the processor where a platform names no other."""
@@ -144,7 +161,7 @@ def measurement_data(
     samples = [round(value, 6) for value in series["samples_ms"]]
     warmup = [round(value, 6) for value in series["warmup_ms"]]
     observed = observed_of(case, result["observed"])
-    hardware = _used(machine.hardware_for(observed.platform or case.platform, observed.device), observed)
+    hardware = used_hardware(machine.hardware_for(observed.platform or case.platform, observed.device), observed)
     metrics = _metrics(case.workload, result, samples)
     if operators and case.workload.arrival_rate_per_s is None:
         # Ranks work at once, so that the limit is that of all their devices; spread layers work one after the other.
@@ -176,7 +193,7 @@ def measurement_data(
     )
 
 
-def _used(hardware: Hardware, observed: Observed) -> Hardware:
+def used_hardware(hardware: Hardware, observed: Observed) -> Hardware:
     """Return the hardware with as many devices as did the work: a machine has more accelerators than one call uses."""
     if hardware.kind == "cpu":
         return hardware
@@ -203,11 +220,9 @@ def _roofline_share(
     workload: Workload,
     measured_ms: float,
 ) -> float | None:
-    described = next((item for item in machine.hardware if item["hardware"]["id"] == hardware.id), None)
-    if described is None:
+    spec = machine.spec_of(hardware)
+    if spec is None:
         return None
-    spec, existing = spec_from_event(described), find(hardware.id)
-    spec = fill(spec, existing) if existing else spec
     limits = limits_of(spec, observed.precision or "fp32", observed.platform or "")
     return roofline_share(operators, limits, batch_size=workload.batch_size or 1, measured_ms=measured_ms)
 

@@ -45,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     `purpose` is the kind of work: inference, generation or training. `dropout` false trains without, so that two runs
     can be compared. `options` are those of `runner.platforms.execution_options`. `rank` is this process's part of a split model.
+    With `narrow_edges` a converted graph takes and gives 16-bit values where it computes in 16 bits, as one operator of a
+    model does; a whole model takes and gives fp32.
     """
 
     precision: str
@@ -55,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dropout: bool = True
     options: tuple[str, ...] = ()
     rank: Rank | None = None
+    narrow_edges: bool = False
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,12 +45,12 @@ def quantize(path: Path, into: Path) -> None:
     quantize_dynamic(str(path), str(into), weight_type=QuantType.QInt8, use_external_data_format=True)
 
 
-def halve(path: Path) -> Path:
-    """Write the model beside itself with its arithmetic in fp16, inputs and outputs as they were; return where."""
+def halve(path: Path, *, edges: bool = False) -> Path:
+    """Write the model beside itself with its arithmetic in fp16; return where. Inputs and outputs stay, but with `edges`."""
     import onnx
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     into = path.with_name("fp16.onnx")
-    halved = convert_float_to_float16(onnx.load(str(path)), keep_io_types=True)
+    halved = convert_float_to_float16(onnx.load(str(path)), keep_io_types=not edges)
     onnx.save(halved, str(into), save_as_external_data=True, location="fp16.data")
     return into

@@ -146,6 +146,8 @@ class OnnxRuntime(Platform):
         kind, _, index = self._device().partition(":")
         for port in session.get_inputs():
             array = np.ascontiguousarray(np.asarray(self._inputs[port.name]))
+            if port.type == "tensor(float16)":
+                array = array.astype(np.float16)
             binding.bind_ortvalue_input(port.name, ort.OrtValue.ortvalue_from_numpy(array, kind, int(index or 0)))
         for port in session.get_outputs():
             binding.bind_output(port.name, kind, int(index or 0))
@@ -218,7 +220,7 @@ class OnnxRuntimeCuda(OnnxRuntime):
         if self._settings.precision == "fp16":
             from runner.platforms.onnx_export import halve
 
-            self._path = halve(self._path)
+            self._path = halve(self._path, edges=self._settings.narrow_edges)
         return super().compile()
 
     def watcher(self, device: str | None) -> Unread:  # noqa: ARG002

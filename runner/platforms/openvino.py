@@ -20,7 +20,7 @@ from runner.measure.power.hwmon import find_hwmon
 from runner.measure.power.meter import Meter, Unread
 from runner.platforms.base import Converted, Generator, Observation, Platform, Probe, Recipe, Settings
 from runner.platforms.openvino_recording import recorded, settled
-from runner.platforms.openvino_work import fill, work_of
+from runner.platforms.openvino_work import fill, with_edges, work_of
 from runner.platforms.shares import observation_of
 
 __all__ = ["QUANTIZED", "OpenVino", "method_of", "quantized", "refusals"]
@@ -197,13 +197,15 @@ class OpenVino(Platform):
         import openvino as ov
 
         assert self._settings is not None
-        plain = _HINTS.get(self._settings.precision, "f32")
+        plain = self._hint()
         options = {"INFERENCE_PRECISION_HINT": plain, "PERFORMANCE_HINT": "LATENCY"}
         if self._device() == "CPU":
             options["INFERENCE_NUM_THREADS"] = str(self._settings.threads)
             # Left alone, keys and values are kept in eight bits.
             options["KV_CACHE_PRECISION"] = plain
         core = ov.Core()
+        if self._settings.narrow_edges and plain != "f32":
+            self._models = {name: with_edges(model, plain) for name, model in self._models.items()}
         self._compiled = {
             name: core.compile_model(model, self._device(), options) for name, model in self._models.items()
         }
@@ -259,9 +261,14 @@ class OpenVino(Platform):
         )
 
     def options(self) -> dict[str, Any]:
-        """Return how the weights were quantized."""
+        """Return how the weights were quantized, and the precision hint of a graph that stands for one operator."""
         assert self._settings is not None
-        return method_of(self._settings.precision, self._settings.purpose)
+        own = {"inference_precision_hint": self._hint()} if self._settings.narrow_edges else {}
+        return method_of(self._settings.precision, self._settings.purpose) | own
+
+    def _hint(self) -> str:
+        assert self._settings is not None
+        return _HINTS.get(self._settings.precision, "f32")
 
     def meter(self, device: str | None) -> Meter | Unread:
         """Return the processor's meter where it does the work; OpenVINO's other devices show no power to it."""

@@ -6,7 +6,7 @@ from collections import Counter
 from math import prod
 from typing import Any
 
-__all__ = ["fill", "work_of"]
+__all__ = ["fill", "with_edges", "work_of"]
 
 _NAMES = {"f32": "fp32", "bf16": "bf16", "f16": "fp16", "i8": "int8", "u8": "int8", "i4": "int4", "u4": "int4"}
 _MULTIPLYING = frozenset(
@@ -35,7 +35,28 @@ def fill(request: Any, port: Any, value: Any) -> None:
     import openvino as ov
 
     array = np.ascontiguousarray(np.asarray(value))
+    if port.get_element_type() == ov.Type.bf16:
+        # numpy has no bf16: its bits are the upper half of those of fp32.
+        tensor = ov.Tensor(ov.Type.bf16, ov.Shape(port.get_shape()))
+        tensor.data.view(np.uint16)[...] = (array.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        request.set_tensor(port, tensor)
+        return
     request.set_tensor(port, ov.Tensor(array.astype(port.get_element_type().to_dtype(), copy=False).copy()))
+
+
+def with_edges(model: Any, kind: str) -> Any:
+    """Return the model with floating inputs and outputs of that type (`bf16`, `f16`) in place of fp32."""
+    import openvino as ov
+    from openvino.preprocess import PrePostProcessor
+
+    narrow, processor = getattr(ov.Type, kind), PrePostProcessor(model)
+    for index, port in enumerate(model.inputs):
+        if port.get_element_type() == ov.Type.f32:
+            processor.input(index).tensor().set_element_type(narrow)
+    for index, port in enumerate(model.outputs):
+        if port.get_element_type() == ov.Type.f32:
+            processor.output(index).tensor().set_element_type(narrow)
+    return processor.build()
 
 
 def work_of(compiled: Any) -> Counter[str]:

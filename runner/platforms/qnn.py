@@ -155,7 +155,7 @@ class Qnn(OnnxRuntime):
         if self._settings.precision == "fp16":
             from runner.platforms.onnx_export import halve
 
-            self._path = halve(self._path)
+            self._path = halve(self._path, edges=self._settings.narrow_edges)
         return super().compile()
 
     def _opened(self, model: Any, *, threads: int, profile: str | None = None, layers: str | None = None) -> Any:

@@ -18,6 +18,7 @@ from runner.machine.devices.nvidia_facts import DEVICE_LOST, lost_reasons
 from runner.machine.scrub import scrub
 from runner.protocol.parent import CHILD_DESCRIPTOR
 from runner.protocol.tasks import (
+    Calibrate,
     Convert,
     Examine,
     Exhaust,
@@ -89,19 +90,22 @@ def main() -> int:
     try:
         speaker.say(Finished(result=_do(task, speaker)))
     except Exception as error:
-        outcome, remedy = classify(error)
-        detail = error.detail if isinstance(error, AssayError) else str(error)
-        speaker.say(
-            Failed(
-                stage=speaker.stage,
-                outcome=outcome,
-                error=type(error).__name__.lstrip("_") or "Exception",
-                message=scrub(detail or repr(error)),
-                remedy=scrub(remedy) if remedy else None,
-            )
-        )
+        speaker.say(_failed(error, speaker.stage))
         return 1
     return 0
+
+
+def _failed(error: Exception, stage: str) -> Failed:
+    """Return what an exception in a stage means."""
+    outcome, remedy = classify(error)
+    detail = error.detail if isinstance(error, AssayError) else str(error)
+    return Failed(
+        stage=stage,
+        outcome=outcome,
+        error=type(error).__name__.lstrip("_") or "Exception",
+        message=scrub(detail or repr(error)),
+        remedy=scrub(remedy) if remedy else None,
+    )
 
 
 def _do(task: Task, speaker: Speaker) -> Any:
@@ -121,6 +125,8 @@ def _do(task: Task, speaker: Speaker) -> Any:
             return importlib.import_module("runner.selftest.checks").examine(task, speaker)
         case Exhaust():
             return importlib.import_module("runner.selftest.checks").exhaust(task, speaker)
+        case Calibrate():
+            return importlib.import_module("runner.calibration.measuring").calibrate(task, speaker, _failed)
 
 
 def die_with_parent() -> None:

@@ -22,7 +22,7 @@ import msgspec
 
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
 from runner.machine.scrub import scrub
-from runner.protocol.tasks import Failed, Finished, Message, Reached, Task
+from runner.protocol.tasks import Failed, Finished, KernelReport, Message, Partial, Reached, Task
 
 __all__ = ["CHILD_DESCRIPTOR", "Ended", "exit_failure", "run_task", "system_oom_kills"]
 
@@ -47,13 +47,14 @@ def run_task(
     memory_limit_bytes: int | None = None,
     on_start: Callable[[int], None] | None = None,
     on_stage: Callable[[str], None] | None = None,
+    on_partial: Callable[[KernelReport], None] | None = None,
 ) -> Ended:
     """Run the task in a child of its own process group and return how it ended; never raises for what the child does.
 
-    `on_start` gets the child's process id. An interrupt of this process kills the child first and is passed on.
+    `on_start` gets the child's process id, `on_partial` each part of the result that the child reports on the way. An interrupt of this process kills the child first and is passed on.
     """
     with tempfile.TemporaryFile() as log:
-        watched = _Watched(task, log, timeout_s, memory_limit_bytes, on_stage)
+        watched = _Watched(task, log, timeout_s, memory_limit_bytes, on_stage, on_partial)
         if on_start:
             on_start(watched.process.pid)
         try:
@@ -71,6 +72,7 @@ class _Watched:
         timeout_s: float,
         memory_limit_bytes: int | None,
         on_stage: Callable[[str], None] | None,
+        on_partial: Callable[[KernelReport], None] | None,
     ) -> None:
         self._log = log
         self._timeout_s = timeout_s
@@ -78,6 +80,7 @@ class _Watched:
         # Ranks are children of the child; looking for children takes a millisecond or more of a processor each time.
         self._ranks = any("tensor-parallel" in word for word in getattr(getattr(task, "case", None), "options", ()))
         self._on_stage = on_stage
+        self._on_partial = on_partial
         self._stages: list[str] = []
         self._last: Finished | Failed | None = None
         self._cause: str | None = None
@@ -136,6 +139,9 @@ class _Watched:
             self._stages.append(message.stage)
             if self._on_stage:
                 self._on_stage(message.stage)
+        elif isinstance(message, Partial):
+            if self._on_partial:
+                self._on_partial(message.result)
         else:
             self._last = message
 

@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 
 from domain.configuration import Workload
+from runner.calibration.kernels import Kernel
 from runner.measure.stopping import Method
 from runner.platforms.base import Rank
 
 __all__ = [
+    "Calibrate",
     "Case",
     "Convert",
     "Examine",
@@ -21,8 +23,11 @@ __all__ = [
     "Failed",
     "Finished",
     "FollowingTask",
+    "KernelJob",
+    "KernelReport",
     "Measure",
     "Message",
+    "Partial",
     "Prepare",
     "RankReport",
     "Reached",
@@ -138,7 +143,28 @@ class Exhaust(msgspec.Struct, frozen=True, kw_only=True, tag="exhaust"):
     device: str | None = None
 
 
-Task = Survey | Prepare | Convert | Measure | Verify | Examine | Exhaust
+class KernelJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel in one precision."""
+
+    kernel: Kernel
+    precision: str
+
+
+class Calibrate(msgspec.Struct, frozen=True, kw_only=True, tag="calibrate"):
+    """Measure kernels on one platform, one after the other, and report each as soon as it is done.
+
+    `memory_bytes` is what the device holds, None where nobody knows.
+    """
+
+    platform: str
+    jobs: list[KernelJob]
+    method: Method
+    device: str | None = None
+    threads: int | None = None
+    memory_bytes: float | None = None
+
+
+Task = Survey | Prepare | Convert | Measure | Verify | Examine | Exhaust | Calibrate
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True, tag="reached"):
@@ -164,4 +190,20 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     result: Any = None
 
 
-Message = Reached | Finished | Failed
+class KernelReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a kernel: its series with what did the work and how it was launched, or why there is none."""
+
+    series: dict[str, Any] | None = None
+    observed: dict[str, Any] | None = None
+    options: dict[str, Any] = {}
+    launch: str = "eager"
+    failure: Failed | None = None
+
+
+class Partial(msgspec.Struct, frozen=True, kw_only=True, tag="partial"):
+    """A part of the result, which the child does not keep: kernels come in the order of their jobs."""
+
+    result: KernelReport
+
+
+Message = Reached | Finished | Failed | Partial

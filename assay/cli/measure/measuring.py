@@ -13,6 +13,7 @@ from click import get_current_context
 from click.core import ParameterSource
 from rich.markup import escape
 
+from assay.cli.measure.calibrating import calibrate_plan, calibrated_first, shown_calibration
 from assay.cli.measure.destination import both, destination
 from assay.cli.measure.endpoint import bench_endpoint, endpoint_options
 from assay.cli.measure.run_output import progress
@@ -178,6 +179,7 @@ _BESIDE_A_FILE = {
     "verify_only",
     "benchmark_only",
     "dry_run",
+    "calibrate",
     "record",
     "expect",
     "server",
@@ -262,6 +264,7 @@ Examples:
   assay bench vit-base-patch16-224 --mode training --optimizers adamw,sgd
   assay bench --models-set small --out here.ndjson
   assay bench --plan nightly.yaml --dry-run
+  assay bench resnet-50 --platform openvino --calibrate
   assay bench resnet-50 --scenario server --target-qps 20 --target-latency 15
   assay bench --endpoint http://127.0.0.1:8000 --model gpt2 --hardware nvidia-l4 --platform cuda --precision fp16 \\
               --concurrency 1,8,32"""
@@ -284,6 +287,7 @@ Examples:
     show_default=True,
     help="Measure on until this one is supported.",
 )
+@calibrated_first
 @click.option("--low-memory", is_flag=True, help="Make weights in bf16 from the start: fp32 is measured as bf16.")
 @click.option("--verify-only", is_flag=True, help="Verify each configuration and measure none.")
 @click.option("--benchmark-only", is_flag=True, help="Measure only, also where the plan says to verify first.")
@@ -299,6 +303,7 @@ def bench(
     verify_only: bool,
     benchmark_only: bool,
     dry_run: bool,
+    calibrate: bool,
     server: str | None,
     token: str | None,
     as_json: bool,
@@ -320,11 +325,8 @@ def bench(
     if dry_run:
         return tell_plan(plan, as_json=as_json)
     steps = [(True, first_verify or verify_only), (False, then_measure and not verify_only)]
-    if benchmark_only:
-        steps = [(False, True)]
-    return _perform(
-        plan, [verifies for verifies, wanted in steps if wanted], out, resume, server, token, as_json=as_json
-    )
+    chosen = [False] if benchmark_only else [verifies for verifies, wanted in steps if wanted]
+    return _perform(plan, chosen, out, resume, server, token, as_json=as_json, calibrate=calibrate)
 
 
 @click.command(
@@ -355,8 +357,7 @@ def verify(
     """
     del how["force"]
     settle = expecting(record, expect, as_json=as_json)
-    plan, _, _ = _plan(**how)
-    return _perform(plan, [True], out, resume, server, token, as_json=as_json, settle=settle)
+    return _perform(_plan(**how)[0], [True], out, resume, server, token, as_json=as_json, settle=settle)
 
 
 def _perform(
@@ -369,6 +370,7 @@ def _perform(
     *,
     as_json: bool,
     settle: Expecting | None = None,
+    calibrate: bool = False,
 ) -> int:
     """Verify (True) or measure (False), step by step, into one destination; the worst exit code counts."""
     from assay.home import find_home
@@ -380,6 +382,8 @@ def _perform(
     reports = []
     done = {verifies: _already_there(out, resume, verifies=verifies) for verifies in steps}
     with destination(out, resume, server, token) as deliver:
+        if calibrate:
+            reports.append(calibrate_plan(plan, out if resume else None, both(kept.append, deliver)))
         for verifies in steps:
             work = run_verification if verifies else run_plan
             with progress() as show:
@@ -486,7 +490,7 @@ def _report(events: list[dict[str, Any]], reports: list[Any], *, as_json: bool) 
     if as_json:
         print_json(events)
         return exit_code
-    for make in (measurements_table, measured_parts, verifications_table, failures_table):
+    for make in (shown_calibration, measurements_table, measured_parts, verifications_table, failures_table):
         table = make(events)
         if table is not None:
             answers().print(table)
