@@ -74,7 +74,7 @@ __all__ = [
 
 
 class RunStarted(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """A run: one invocation of a runner or an importer. `kind`: bench, verify, import."""
+    """A run: one invocation of a runner or an importer. `kind`: bench, verify, calibrate, import."""
 
     run_id: Identifier
     kind: Word

@@ -160,10 +160,10 @@ def _attention(scale: Scale) -> list[Kernel]:
     some = max(1, items // 4)
     made = []
     for name, phase, batch, query, cached, heads in (
-        ("encoder", "encoder", items, 128, 0, 12),
-        ("encoder512", "encoder", items, 512, 0, 12),
         ("context", "context", some, 1024, 0, 16),
         ("generation", "generation", items, 1, 2047, 32),
+        ("encoder", "encoder", items, 128, 0, 12),
+        ("encoder512", "encoder", items, 512, 0, 12),
     ):
         sizes = {"batch": batch, "query_tokens": query, "cached_tokens": cached, "heads": heads, "head_dim": 64}
         made.append(Kernel(name=name, operator="attention", phase=phase, sizes={**sizes, "kv_heads": heads}))
@@ -175,12 +175,19 @@ def _moving(scale: Scale) -> list[Kernel]:
     large = {"rows": rows, "row_size": ROW}
     elementwise = [
         Kernel(name=name, operator="elementwise", function=name, sizes={**large, "inputs": inputs})
-        for name, inputs in (("relu", 1), ("add", 2), ("gelu", 1), ("concat", 1))
+        for name, inputs in (("relu", 1), ("concat", 1), ("add", 2), ("gelu", 1))
     ]
     return [
-        Kernel(name="softmax", operator="softmax", function="softmax", sizes={"rows": 1536 * items, "row_size": 128}),
+        Kernel(
+            name="softmax-small", operator="softmax", function="softmax", sizes={"rows": 1536 * items, "row_size": 128}
+        ),
         Kernel(name="softmax-large", operator="softmax", function="softmax", sizes=large),
-        Kernel(name="layer-norm", operator="norm", function="layer_norm", sizes={"rows": 128 * items, "row_size": 768}),
+        Kernel(
+            name="layer-norm-small",
+            operator="norm",
+            function="layer_norm",
+            sizes={"rows": 128 * items, "row_size": 768},
+        ),
         Kernel(name="layer-norm-large", operator="norm", function="layer_norm", sizes=large),
         *elementwise,
     ]

@@ -34,7 +34,7 @@ DEVICE_SHARE = 0.5
 """No kernel takes a greater share of a device's memory."""
 CALLS = 9
 """Warming up and measuring take so many calls at the least."""
-LONGEST_S, LONGEST_BUDGETS = 2.0, 10.0
+LONGEST_S, LONGEST_BUDGETS = 8.0, 20.0
 """A kernel whose calls take longer than this, and so many times the budget of one, is left out."""
 _GRAPHS = ("cuda-graphs",)
 _QUANTIZED = frozenset({"int8", "int4"})

@@ -63,8 +63,9 @@ class CalibrationReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_data(plan: CalibrationPlan) -> dict[str, Any]:
-    """Return what was asked for as the event of the run has it."""
-    return {name: value for name, value in msgspec.to_builtins(plan).items() if value not in (None, [])}
+    """Return what was asked for as the event of the run has it, and as it is read from JSON."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(plan))
+    return {name: value for name, value in plain.items() if value not in (None, [])}
 
 
 def group_key(platform: str, precision: str, group: Sequence[str | None], device: str | None) -> GroupKey:

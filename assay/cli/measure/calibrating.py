@@ -15,6 +15,7 @@ from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import notes, print_json, say
 from assay.cli.output_files import OutputFile, overwritable, resumable
 from domain.errors import AssayError, UsageError
+from domain.events import KERNEL_MEASURED
 from presentation import formatting
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 _MODEL = "bert-base-uncased"
 """The model whose answer is shown before and after."""
+CONFIGURATIONS = 12
+"""Before a benchmark a platform is calibrated for as long as so many of its configurations are measured, a minute at the most."""
 
 
 @click.command(
@@ -150,14 +153,20 @@ def calibrate_plan(plan: Plan, resumed: Path | None, deliver: OnEvent) -> RunRep
     """Calibrate the platforms of a benchmark in its precisions; what no kernel can be measured on is said."""
     from assay.cli.measure.calibration_table import show_refused
     from domain.errors import PlatformUnavailable
-    from runner.calibration.plan import CALIBRATED, make_calibration
+    from runner.calibration.plan import CALIBRATED, DEFAULT_BUDGET_S, make_calibration
     from runner.calibration.run import groups_in, run_calibration
     from runner.campaign.run import RunReport
 
     precisions = [name for name in dict.fromkeys(case.precision for case in plan.cases) if name in CALIBRATED]
     done = groups_in(resumed) if resumed is not None and resumed.exists() else set()
     first = plan.cases[0]
-    wanted = make_calibration(plan.platforms, precisions or None, device=first.device, threads=first.threads)
+    wanted = make_calibration(
+        plan.platforms,
+        precisions or None,
+        device=first.device,
+        threads=first.threads,
+        budget_s=min(DEFAULT_BUDGET_S, CONFIGURATIONS * plan.method.budget_s),
+    )
     with calibration_progress() as show:
         try:
             report = run_calibration(wanted, deliver, show, done=done)
@@ -190,7 +199,8 @@ def _tell(
     from assay.cli.measure.calibration_table import calibrated_in, show_calibration, show_refused
 
     parts = calibrated_in(events)
-    changes = _changes(parts, report.run_id, server, token) if sent else []
+    runs = [event["data"]["run_id"] for event in events if event["type"] == KERNEL_MEASURED]
+    changes = _changes(parts, runs[0], server, token) if sent and runs else []
     if as_json:
         print_json({**msgspec.to_builtins(report), "devices": msgspec.to_builtins(parts), "answers": changes})
         return report.exit_code
@@ -215,8 +225,9 @@ def _changes(parts: Sequence[Calibrated], run_id: str, server: str | None, token
     changes = []
     with Client(url, token=token) as client:
         try:
-            position = client.run(run_id)["position"]
-        except (AssayError, KeyError):
+            # Before the first kernel the device is described already.
+            before_it = client.page("kernels", limit=1, run_id=run_id)["items"][0]["position"] - 1
+        except (AssayError, IndexError):
             return []
         for part in parts:
             question: dict[str, Any] = {
@@ -227,7 +238,7 @@ def _changes(parts: Sequence[Calibrated], run_id: str, server: str | None, token
             if part.runtime == "onnxruntime":
                 question["runtime"] = part.runtime
             try:
-                before = client.predict(_MODEL, **question, as_of=position - 1)
+                before = client.predict(_MODEL, **question, as_of=before_it)
                 after = client.predict(_MODEL, **question)
             except AssayError as error:
                 changes.append({"model": _MODEL, **question, "why_not": str(error)})
