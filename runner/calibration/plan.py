@@ -120,7 +120,8 @@ def targets_of(plan: CalibrationPlan, machine: Machine) -> tuple[list[Target], l
     """Return what is measured and what is not; raises PlatformUnavailable where no platform that was named is here."""
     targets: list[Target] = []
     refused: list[Refused] = []
-    for name in platforms_of(plan):
+    # Of two runtimes that rows call one platform (torch and ONNX Runtime on cpu) that of its own name is the newest.
+    for name in sorted(platforms_of(plan), key=lambda name: word(name) == name):
         if not machine.available(name):
             if plan.platforms is not None:
                 why = refusal(machine, name, "fp32")

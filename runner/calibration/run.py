@@ -184,6 +184,7 @@ class _Calibration:
                 method=method,
                 device=self._plan.device,
                 threads=self._plan.threads,
+                kind=target.hardware.kind,
                 memory_bytes=None if memory is None else memory.value,
             )
             left = list(jobs)

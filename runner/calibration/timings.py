@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from domain.catalogues.hardware import HardwareSpec
+from domain.conditions import Conditions
 from domain.configuration import Execution, Runtime
 from domain.kernels import LATENCY
 from domain.payloads import (
@@ -22,6 +23,7 @@ from domain.payloads import (
 from domain.performance.kernel_limits import Allowed, impossible
 from domain.statistics import median
 from domain.verdicts import judge
+from runner.calibration.disturbance import REASON, disturbed
 from runner.calibration.plan import CalibrationPlan, Target
 from runner.campaign.event_payloads import Machine, provenance, used_hardware
 from runner.machine.processor import threads_allowed
@@ -31,12 +33,6 @@ from runner.protocol.tasks import KernelJob, KernelReport
 
 __all__ = ["Measured", "kernel_data", "types_of"]
 
-DISTURBED = 1.5
-"""A median so many times the least time, while other work had the processors, is of that work and not of the device."""
-SLICE_MS = 3.0
-"""Where other work has the processors, a call on the processor that takes longer is interrupted every time."""
-LOOP_LOST, WAITING, OTHER_LOAD = 0.2, 0.5, 0.2
-"""From these shares on other work had the processors: of a fixed loop's time, of threads that waited, of processors."""
 Measured = tuple[KernelJob, KernelReport]
 """A job and its report, which has a series."""
 
@@ -106,7 +102,8 @@ def kernel_data(
 def types_of(requested: str, observed: str) -> KernelTypes:
     """Return the number types of a kernel that computed in `observed`: quantized kernels take and give wider values."""
     if observed in ("int8", "fp8"):
-        return KernelTypes(published=requested, weights=observed, activations="fp32", arithmetic=observed)
+        wider = "fp32" if observed == "int8" else "bf16"
+        return KernelTypes(published=requested, weights=observed, activations=wider, arithmetic=observed)
     stored = "fp32" if observed == "tf32" else observed
     return KernelTypes(published=requested, weights=stored, activations=stored, arithmetic=observed)
 
@@ -146,28 +143,13 @@ def _mark(
     judged = judge(series["samples_ms"], ["latency_ms"], circumstances_of(series, own))
     found = impossible(job.kernel.work(types), time_ms / 1e3, _allowed(target.spec, types, target))
     physics: list[_Mark] = [(name, verdict, reason) for name, (verdict, reason, mask) in found.items() if bool(mask)]
-    if (disturbed := _disturbed(series, time_ms, target.hardware.kind)) is not None:
-        physics.append(disturbed)
+    conditions = msgspec.convert(series["conditions"], Conditions)
+    if disturbed(series["samples_ms"], conditions, target.hardware.kind):
+        physics.append(("disturbed", "invalid", REASON))
     doubts: list[_Mark] = []
     if judged.verdict != "valid":
         doubts = [("doubt", judged.verdict, "; ".join(judged.reasons)[:4000])]
     return max([*physics, *doubts], key=lambda mark: mark[1] == "invalid", default=None)
-
-
-def _disturbed(series: dict[str, Any], time_ms: float, kind: str | None) -> _Mark | None:
-    """Return the mark of a time that other work on the machine decided, so that it teaches nothing of the device."""
-    seen = series["conditions"]
-    limits = {"loop_lost_share": LOOP_LOST, "waiting": WAITING, "other_load": OTHER_LOAD}
-    if not any((seen.get(name) or 0.0) > limit for name, limit in limits.items()):
-        return None
-    spread = time_ms > DISTURBED * min(series["samples_ms"])
-    if not spread and not (kind == "cpu" and time_ms > SLICE_MS):
-        return None
-    reason = (
-        f"other work had the processors: its median is {DISTURBED:g} times its least time or more, or it is longer than the "
-        f"{SLICE_MS:g} ms between two interruptions"
-    )
-    return "disturbed", "invalid", reason
 
 
 def _allowed(spec: HardwareSpec | None, types: KernelTypes, target: Target) -> Allowed:

@@ -153,7 +153,7 @@ class KernelJob(msgspec.Struct, frozen=True, kw_only=True):
 class Calibrate(msgspec.Struct, frozen=True, kw_only=True, tag="calibrate"):
     """Measure kernels on one platform, one after the other, and report each as soon as it is done.
 
-    `memory_bytes` is what the device holds, None where nobody knows.
+    `kind` is that of the device, `memory_bytes` what it holds, None where nobody knows.
     """
 
     platform: str
@@ -161,6 +161,7 @@ class Calibrate(msgspec.Struct, frozen=True, kw_only=True, tag="calibrate"):
     method: Method
     device: str | None = None
     threads: int | None = None
+    kind: str | None = None
     memory_bytes: float | None = None
 
 

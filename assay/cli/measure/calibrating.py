@@ -222,7 +222,7 @@ def _changes(parts: Sequence[Calibrated], run_id: str, server: str | None, token
     url = server or (service.url if service else None)
     if url is None:
         return []
-    changes = []
+    changes: list[dict[str, Any]] = []
     with Client(url, token=token) as client:
         try:
             # Before the first kernel the device is described already.
@@ -235,8 +235,8 @@ def _changes(parts: Sequence[Calibrated], run_id: str, server: str | None, token
                 "platform": part.platform,
                 "precision": part.precision,
             }
-            if part.runtime == "onnxruntime":
-                question["runtime"] = part.runtime
+            if any(question.items() <= change.items() for change in changes):
+                continue
             try:
                 before = client.predict(_MODEL, **question, as_of=before_it)
                 after = client.predict(_MODEL, **question)

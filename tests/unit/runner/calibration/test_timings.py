@@ -7,15 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from domain.conditions import Conditions
 from domain.configuration import Hardware
 from domain.errors import PlatformUnavailable, UnknownPlatform, UsageError
 from domain.events import KERNEL_MEASURED, decode_event, encode_event
 from domain.payloads import KernelMeasured
+from runner.calibration.disturbance import disturbed
 from runner.calibration.kernels import Kernel, kernels_for, scale_of
+from runner.calibration.measuring import launches
 from runner.calibration.plan import CalibrationPlan, Target, make_calibration, method_for, targets_of
 from runner.calibration.run import group_key, groups_in
 from runner.calibration.timings import kernel_data, types_of
 from runner.campaign.event_payloads import Machine, stamped
+from runner.platforms.registry import create
 from runner.protocol.tasks import KernelJob, KernelReport
 from runner.spool.event_file import EventFile
 
@@ -145,7 +149,13 @@ def test_work_that_fell_back_is_invalid():
 
 @pytest.mark.parametrize(
     ("precision", "weights", "activations"),
-    [("fp32", "fp32", "fp32"), ("tf32", "fp32", "fp32"), ("bf16", "bf16", "bf16"), ("int8", "int8", "fp32")],
+    [
+        ("fp32", "fp32", "fp32"),
+        ("tf32", "fp32", "fp32"),
+        ("bf16", "bf16", "bf16"),
+        ("int8", "int8", "fp32"),
+        ("fp8", "fp8", "bf16"),
+    ],
 )
 def test_number_types_are_those_that_are_stored(precision, weights, activations):
     types = types_of(precision, precision)
@@ -180,6 +190,46 @@ def test_a_precision_that_is_named_is_measured_or_refused_with_the_reason():
     assert [(each.precision, each.why.error) for each in refused] == [("fp16", "UnsupportedPrecision")]
 
 
+H100 = ("fp32", "tf32", "bf16", "fp16", "amp-bf16", "amp-fp16", "int8", "int4", "fp8")
+"""What torch offers there."""
+
+
+def test_an_accelerator_is_measured_in_sizes_and_precisions_of_its_own():
+    where = machine("cuda", "gpu", H100)
+    where.hardware[0].update(hardware={"id": "nvidia-h100-sxm", "kind": "gpu", "count": 2}, spec={})
+    where.placement[0].update(hardware=where.hardware[0]["hardware"], addresses={"cuda": ["cuda:0", "cuda:1"]})
+    targets, _ = targets_of(make_calibration(["cuda"]), where)
+    (target,) = targets
+    assert target.hardware.id == "nvidia-h100-sxm"
+    by_precision: dict[str, list[Kernel]] = {}
+    for job in target.jobs:
+        by_precision.setdefault(job.precision, []).append(job.kernel)
+    assert list(by_precision) == ["fp32", "tf32", "bf16", "fp16", "int8", "fp8"]
+    assert {kernel.operator for kernel in by_precision["fp8"]} == {"gemm"}
+    sizes = {kernel.name: kernel.sizes for kernel in by_precision["bf16"]}
+    assert sizes["square"]["m"] > 4000 and sizes["body"]["batch"] == 32
+
+
+@pytest.mark.parametrize(
+    ("platform", "precision", "first"),
+    [
+        ("cuda", "bf16", ("cuda-graphs",)), ("rocm", "fp32", ("cuda-graphs",)), ("cuda", "int8", ()), ("cuda", "fp8", ()),
+        ("mps", "fp16", ()), ("xpu", "bf16", ()), ("cpu", "fp32", ()), ("openvino", "bf16", ()),
+        ("onnxruntime-cuda", "fp16", ()), ("qnn", "fp16", ()),
+    ],
+)  # fmt: skip
+def test_kernels_are_replayed_as_graphs_where_a_platform_has_them(platform, precision, first):
+    ways = launches(type(create(platform)), precision)
+    assert (ways[0], ways[-1]) == (first, ())
+
+
+def test_of_two_runtimes_on_one_device_the_platform_of_that_name_comes_last():
+    where = machine()
+    where.platforms["onnxruntime"] = {**where.platforms["cpu"], "precisions": ["fp32"], "converts": True}
+    targets, _ = targets_of(make_calibration(["cpu", "onnxruntime"]), where)
+    assert [target.platform for target in targets] == ["onnxruntime", "cpu"]
+
+
 def test_nothing_to_measure_is_an_error_that_names_the_field():
     with pytest.raises(PlatformUnavailable) as raised:
         targets_of(make_calibration(["mps"]), machine())
@@ -211,3 +261,20 @@ def test_all_kernels_take_about_the_budget(budget_s, jobs):
     assert 0.02 <= method.budget_s <= 1.0
     if method.budget_s > 0.02:
         assert jobs * (method.budget_s + method.warmup_s) <= budget_s
+
+
+@pytest.mark.parametrize(
+    ("samples", "conditions", "kind", "other_work"),
+    [
+        ([5.0] * 9, {}, "cpu", False),
+        ([5.0] * 9, {"loop_lost_share": 0.5}, "cpu", True),
+        ([5.0] * 9, {"loop_lost_share": 0.5}, "gpu", False),
+        ([5.0] * 9, {"other_load": 0.5}, "cpu", False),
+        ([1.0, *[2.0] * 9], {"other_load": 0.5}, "cpu", True),
+        ([1.0, *[2.0] * 9], {"waiting": 0.9}, "gpu", True),
+        ([1.0, *[2.0] * 9], {}, "cpu", False),
+        ([1.0] * 9, {"waiting": 0.9}, "cpu", False),
+    ],
+)
+def test_other_work_is_told_from_what_the_machine_and_the_series_show(samples, conditions, kind, other_work):
+    assert disturbed(samples, Conditions(**conditions), kind) is other_work
