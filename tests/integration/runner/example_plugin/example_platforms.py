@@ -99,6 +99,17 @@ class Saboteur(Doubling):
         return super().run(inputs)
 
 
+class Fragile(Cpu):
+    """torch on the processor, and a process that dies of an input of so many elements as EXAMPLE_FATAL says."""
+
+    name = "fragile"
+
+    def place(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        if inputs["x"].numel() == int(os.environ.get("EXAMPLE_FATAL", "0")):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().place(inputs)
+
+
 class Exported(Platform):
     """Runs what torch exported of a module on the processor: a whole platform, for any model."""
 
