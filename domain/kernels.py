@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 from domain.errors import InvalidInput
 from domain.payloads import KernelMeasured, KernelRuns, KernelTypes, KernelValue
 
-__all__ = ["LATENCY", "NUMBER_TYPES", "SIZES", "TEXTS", "Sizes", "check_kernels", "expanded", "unknown_columns"]
+__all__ = [
+    "DEPTHWISE",
+    "LATENCY",
+    "NUMBER_TYPES",
+    "SIZES",
+    "TEXTS",
+    "Sizes",
+    "check_kernels",
+    "expanded",
+    "unknown_columns",
+]
 
 LATENCY = "latency_ms"
 
@@ -47,6 +57,8 @@ SIZES: Mapping[str, Sizes] = MappingProxyType(
 """Sizes by operator, integers from 0. Of a product, m × k times k × n: k is what is summed over. A convolution's image is
 `height` × `width`. A norm, a softmax and an element-wise operator work on `rows` of `row_size` elements, of `inputs` tensors.
 `elements` of a collective are those of the message, whatever their bytes."""
+DEPTHWISE = "depthwise"
+"""The name of a convolution with a group for each channel: it does so little arithmetic that only its traffic counts."""
 COUNTS = ("samples_n", "calls", "model_batch", "model_sequence")
 """Whole numbers that any operator may have: samples behind a time; calls of it in one call of the model that it is part of,
 and that model's batch and sequence."""

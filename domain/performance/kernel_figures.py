@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from domain.kernels import LATENCY, SIZES, expanded
+from domain.kernels import DEPTHWISE, LATENCY, SIZES, expanded
 from domain.payloads import KernelMeasured
 from domain.performance.kernel_work import kernel_work
 
@@ -70,7 +70,7 @@ def kernel_figures(
         seconds = float(columns[LATENCY][row] or 0.0) / 1e3
         flops = float(work.flops) * own.get("kernel_height", 1) * own.get("kernel_width", 1)
         moved = float(work.bytes)
-        moving = data.operator in _MOVING or own.get("groups", 1) > 1
+        moving = data.operator in _MOVING or data.name == DEPTHWISE
         least = {
             "arithmetic": flops / peak_flops if peak_flops and not moving else 0.0,
             "memory": moved / bandwidth_bytes_per_s if bandwidth_bytes_per_s else 0.0,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.catalogues.hardware import HardwareSpec
-from domain.kernels import LATENCY, SIZES, expanded
+from domain.kernels import DEPTHWISE, LATENCY, SIZES, expanded
 from domain.payloads import KernelMeasured, KernelTypes
 from domain.performance.roofline import Limits, activation_bytes_per_element, limits_of
 from predictor.features.table import Array
@@ -176,8 +176,13 @@ def _by_class(groups: Iterable[_Group], spec_of: SpecOf, each: int) -> dict[str,
         part = _part(group, spec_of)
         if part is not None:
             key = (part.hardware, part.software, group.operator)
-            parts.setdefault(_CLASSES[group.operator], {}).setdefault(key, []).append(part)
+            parts.setdefault(_class_of(group), {}).setdefault(key, []).append(part)
     return {name: _joined([_thinned(items, each) for items in made.values()]) for name, made in parts.items()}
+
+
+def _class_of(group: _Group) -> str:
+    """Return the class of a group's kernels; a depthwise convolution moves memory, as it does in a traced model."""
+    return MOVING if group.name == DEPTHWISE else _CLASSES[group.operator]
 
 
 def _part(group: _Group, spec_of: SpecOf) -> _Part | None:
@@ -193,7 +198,7 @@ def _part(group: _Group, spec_of: SpecOf) -> _Part | None:
         "weight": activation_bytes_per_element(types.weights or arithmetic),
         "cache": activation_bytes_per_element(types.kv_cache or types.activations or arithmetic),
     }
-    sizes = _SIZES[_CLASSES[group.operator]](group, bytes_of)
+    sizes = _SIZES[_class_of(group)](group, bytes_of)
     whole = [values > 0 for name, values in sizes.items() if name not in _MAY_BE_0]
     usable = group.teaches & np.isfinite(group.seconds) & np.all(whole, axis=0)
     launch = group.launch or "eager"
@@ -218,12 +223,10 @@ def _product(group: _Group, bytes_of: Mapping[str, float]) -> dict[str, Array]:
     size = group.size
     if group.operator == "convolution":
         area = size("kernel_height", 1.0) * size("kernel_width", 1.0)
-        stride, padding, groups = size("stride", 1.0), size("padding", 0.0), size("groups", 1.0)
-        high = np.floor((size("height", 1.0) + 2 * padding - size("kernel_height", 1.0)) / stride) + 1
-        wide = np.floor((size("width", 1.0) + 2 * padding - size("kernel_width", 1.0)) / stride) + 1
+        stride, groups = size("stride", 1.0), size("groups", 1.0)
         named = {
             "batch": groups,
-            "m": size("batch", 1.0) * high * wide,
+            "m": size("batch", 1.0) * _pixels(group),
             "n": size("out_channels", 1.0) / groups,
             "k": size("in_channels", 1.0) / groups * area,
             "area": np.maximum(area / stride**2, 1.0),
@@ -237,6 +240,15 @@ def _product(group: _Group, bytes_of: Mapping[str, float]) -> dict[str, Array]:
         "right_bytes": ones * bytes_of["weight"],
         "out_bytes": ones * max(2.0, bytes_of["activation"]),
     }
+
+
+def _pixels(group: _Group) -> Array:
+    """Return the pixels of one image that a convolution makes."""
+    size = group.size
+    stride, padding = size("stride", 1.0), size("padding", 0.0)
+    high = np.floor((size("height", 1.0) + 2 * padding - size("kernel_height", 1.0)) / stride) + 1
+    wide = np.floor((size("width", 1.0) + 2 * padding - size("kernel_width", 1.0)) / stride) + 1
+    return np.asarray(high * wide, dtype=np.float64)
 
 
 def _attention(group: _Group, bytes_of: Mapping[str, float]) -> dict[str, Array]:
@@ -260,6 +272,8 @@ def _attention(group: _Group, bytes_of: Mapping[str, float]) -> dict[str, Array]
 
 
 def _moving(group: _Group, bytes_of: Mapping[str, float]) -> dict[str, Array]:
+    if group.name == DEPTHWISE:
+        return _depthwise(group, bytes_of)
     size, row = group.size, group.size("row_size", 1.0)
     costly = (group.name or "").lower() in _COSTLY
     kind = "costly elementwise" if group.operator == "elementwise" and costly else group.operator
@@ -269,6 +283,19 @@ def _moving(group: _Group, bytes_of: Mapping[str, float]) -> dict[str, Array]:
         "moved": row * (size("inputs", 1.0) + 1.0),
         "kind": np.full(len(row), float(MOVING_KINDS.index(kind))),
         "bytes": np.full(len(row), bytes_of["activation"]),
+    }
+
+
+def _depthwise(group: _Group, bytes_of: Mapping[str, float]) -> dict[str, Array]:
+    """Return a depthwise convolution as what reads its image and writes its own, a row a channel of an image."""
+    size, made = group.size, _pixels(group)
+    read = size("height", 1.0) * size("width", 1.0)
+    return {
+        "rows": size("batch", 1.0) * size("out_channels", 1.0),
+        "row": made,
+        "moved": made + read * size("in_channels", 1.0) / size("out_channels", 1.0),
+        "kind": np.full(len(made), float(MOVING_KINDS.index("elementwise"))),
+        "bytes": np.full(len(made), bytes_of["activation"]),
     }
 
 

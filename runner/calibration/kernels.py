@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from domain.kernels import DEPTHWISE
 from domain.payloads import KernelTypes
 from domain.performance.kernel_work import Work, kernel_work
 
@@ -31,7 +32,7 @@ USUAL_INTENSITY = {"cpu": 10.0, "gpu": 30.0}
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
-    """One kernel: its operator with the sizes of `domain.kernels.SIZES`, and the function of an element-wise one."""
+    """One kernel: its operator with the sizes of `domain.kernels.SIZES`, and which function or form of it, as `name` of an event."""
 
     name: str
     operator: str
@@ -59,8 +60,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def moves(self) -> bool:
         """Whether traffic is all of it: depthwise convolutions count as that."""
-        depthwise = self.sizes.get("groups", 1) > 1
-        return depthwise or self.operator in ("softmax", "norm", "elementwise")
+        return self.function == DEPTHWISE or self.operator in ("softmax", "norm", "elementwise")
 
 
 _FP32 = KernelTypes(weights="fp32", activations="fp32", arithmetic="fp32")
@@ -151,7 +151,8 @@ def _convolutions(scale: Scale) -> list[Kernel]:
     ):
         sizes = {"batch": scale.items, "in_channels": into, "out_channels": out, "height": image, "width": image}
         sizes |= {"kernel_height": area, "kernel_width": area, "stride": stride, "padding": area // 2, "groups": groups}
-        made.append(Kernel(name=name, operator="convolution", sizes=sizes))
+        function = DEPTHWISE if groups > 1 else None
+        made.append(Kernel(name=name, operator="convolution", function=function, sizes=sizes))
     return made
 
 

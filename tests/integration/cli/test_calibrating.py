@@ -159,7 +159,7 @@ def test_a_benchmark_calibrates_its_platforms_first(home, tmp_path, capsys):
     types = [
         event["type"].split(".")[1] for event in events if event["type"].split(".")[1] in ("kernel", "measurement")
     ]
-    assert types[-1] == "measurement" and types.count("kernel") == 12
+    assert types[-1] == "measurement" and types.count("kernel") == 13
     assert [event["id"] for event in events] == [event["id"] for event in events_in(out)]
     measured = [event["data"] for event in events if event["type"] == "assay.measurement.recorded.v1"]
     kernels = [event["data"] for event in events if event["type"] == "assay.kernel.measured.v1"]

@@ -141,3 +141,14 @@ def test_a_precision_without_kernels_keeps_its_peak(precision: str, compute: flo
 def test_few_kernels_give_no_profile() -> None:
     rows = kernels_of_a_device(0.5)
     assert profiles_of({"bf16": {PRODUCT: rows[PRODUCT].take(np.arange(4))}}, PARAMETERS) == {}
+
+
+def test_a_depthwise_convolution_moves_memory() -> None:
+    sizes = {
+        "batch": [2], "in_channels": [192], "out_channels": [192], "height": [56], "width": [56], "kernel_height": [3],
+        "kernel_width": [3], "stride": [2], "padding": [1], "groups": [192], "latency_ms": [0.5],
+    }  # fmt: skip
+    rows = kernel_rows([event("convolution", sizes, name="depthwise")], hardware.find)
+    assert list(rows) == [MOVING]
+    got = {name: values[0] for name, values in rows[MOVING].columns.sizes.items()}
+    assert (got["rows"], got["row"], got["moved"]) == (2 * 192, 28 * 28, 28 * 28 + 56 * 56)
