@@ -27,7 +27,7 @@ from predictor.kernels.__main__ import events_of
 from predictor.kernels.estimates import INTERVAL, corrected_by, left_out_width, on_limits
 from predictor.kernels.fitting import FittedClass, fit_class
 from predictor.kernels.kept import chip_of
-from predictor.kernels.profile import profile_of
+from predictor.kernels.profile import profiles_of
 from predictor.kernels.rows import KernelRows, kernel_rows
 
 SHOTS, ASKED, SEEDS = 29, 1000, 3
@@ -69,7 +69,7 @@ def _shots(fitted: FittedClass, device: str, own: KernelRows, seed: int) -> tupl
     limits = limits_of(spec, "fp32", "rocm" if spec.vendor == "amd" else "cuda")
     order = np.random.default_rng(seed).permutation(len(own))
     shots, asked = own.take(order[:SHOTS]), own.take(order[SHOTS : SHOTS + ASKED])
-    profile = profile_of({fitted.name: shots}, {fitted.name: fitted.parameters})
+    profile = profiles_of({"fp32": {fitted.name: shots}}, {fitted.name: fitted.parameters}).get("fp32")
     if limits is None or profile is None:
         return math.nan, math.nan, math.nan
     corrected, taken = corrected_by(fitted, shots, limits, profile)

@@ -6,7 +6,7 @@ import pytest
 
 from domain.catalogues import hardware
 from predictor.kernels.physics import START, Parameters, seconds_of
-from predictor.kernels.profile import profile_of
+from predictor.kernels.profile import profiles_of
 from predictor.kernels.rows import KernelRows, kernel_rows
 from runner.calibration.kernels import kernels_for, scale_of
 
@@ -62,7 +62,7 @@ def test_the_shares_that_a_device_reaches_follow_from_its_kernels(device, platfo
         seconds = seconds_of(name, PARAMETERS[name], msgspec.structs.replace(rows.columns, device=slower))
         noisy = seconds * np.exp(random.normal(0.0, NOISE, len(seconds)))
         times[name] = msgspec.structs.replace(rows, seconds=noisy)
-    profile = profile_of(times, PARAMETERS)
-    assert profile is not None and profile.kernels == 29
+    profile = profiles_of({precision: times}, PARAMETERS)[precision]
+    assert profile.kernels == 29
     assert profile.compute == pytest.approx(arithmetic, rel=0.15)
     assert profile.traffic == pytest.approx(bandwidth, rel=0.15)
