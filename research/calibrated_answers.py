@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -99,6 +100,8 @@ def _assay(*words: str) -> None:
 
 def compare(kernels: Path, rows: Path, folder: Path) -> list[Comparison]:
     """Ask a service on an empty log about each measured configuration, without and with the kernels."""
+    # A log that an earlier start filled has descriptions of the device behind the kernels, and no state before them.
+    shutil.rmtree(folder / "home", ignore_errors=True)
     os.environ |= {"ASSAY_HOME": str(folder / "home"), "ASSAY_SHIPPED_DATA": "no"}
     measured = [event["data"] for event in _events(rows) if event["type"] == MEASUREMENT_RECORDED]
     existing = [
@@ -110,7 +113,6 @@ def compare(kernels: Path, rows: Path, folder: Path) -> list[Comparison]:
     if not timings:
         raise SystemExit("no kernel was measured: run `assay calibrate` by itself, and see why")
     with ephemeral(find_home()) as url, Client(url) as client:
-        # A home that an earlier start filled holds the same events: their ids are known, and the position is that before them.
         client.post_events(existing)
         first = client.post_events(timings[:1])
         client.post_events(timings)

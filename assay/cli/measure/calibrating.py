@@ -53,6 +53,9 @@ Examples:
 @click.option("--device", metavar="NAME", help="One device of the platforms, as `assay detect` lists them.")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of the processor.")
 @click.option(
+    "--out", type=OutputFile(resumes=True), help="Write the events to a file (.gz: compressed), send nothing."
+)
+@click.option(
     "--budget",
     "budget_s",
     type=click.FloatRange(min=0, min_open=True),
@@ -60,9 +63,6 @@ Examples:
     show_default=True,
     metavar="S",
     help="Seconds of measuring a platform; loading and converting come on top.",
-)
-@click.option(
-    "--out", type=OutputFile(resumes=True), help="Write the events to a file (.gz: compressed), send nothing."
 )
 @resumable(
     "With --out: leave out what the file already holds. Without it an interrupted calibration goes on by itself."
