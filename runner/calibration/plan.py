@@ -14,6 +14,7 @@ from runner.calibration.kernels import Kernel, chosen, kernels_for, quantizable,
 from runner.campaign.campaign import refusal
 from runner.campaign.event_payloads import Machine
 from runner.measure.stopping import Method
+from runner.platforms.absent import AbsentPlatform
 from runner.platforms.registry import create, names, word
 from runner.protocol.tasks import Failed, KernelJob
 
@@ -25,6 +26,7 @@ __all__ = [
     "Target",
     "make_calibration",
     "method_for",
+    "platforms_of",
     "targets_of",
 ]
 
@@ -112,8 +114,10 @@ def make_calibration(
 
 
 def platforms_of(plan: CalibrationPlan) -> tuple[str, ...]:
-    """Return the platforms that the machine is asked for."""
-    return names() if plan.platforms is None else plan.platforms
+    """Return the platforms that the machine is asked for; those that no version can run yet only by name."""
+    if plan.platforms is not None:
+        return plan.platforms
+    return tuple(name for name in names() if not isinstance(create(name), AbsentPlatform))
 
 
 def targets_of(plan: CalibrationPlan, machine: Machine) -> tuple[list[Target], list[Refused]]:

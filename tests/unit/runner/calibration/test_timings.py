@@ -15,7 +15,7 @@ from domain.payloads import KernelMeasured
 from runner.calibration.disturbance import disturbed
 from runner.calibration.kernels import Kernel, kernels_for, scale_of
 from runner.calibration.measuring import launches
-from runner.calibration.plan import CalibrationPlan, Target, make_calibration, method_for, targets_of
+from runner.calibration.plan import CalibrationPlan, Target, make_calibration, method_for, platforms_of, targets_of
 from runner.calibration.run import group_key, groups_in
 from runner.calibration.timings import kernel_data, types_of
 from runner.campaign.event_payloads import Machine, stamped
@@ -228,6 +228,13 @@ def test_of_two_runtimes_on_one_device_the_platform_of_that_name_comes_last():
     where.platforms["onnxruntime"] = {**where.platforms["cpu"], "precisions": ["fp32"], "converts": True}
     targets, _ = targets_of(make_calibration(["cpu", "onnxruntime"]), where)
     assert [target.platform for target in targets] == ["onnxruntime", "cpu"]
+
+
+def test_by_default_every_platform_is_asked_for_that_can_run_anywhere():
+    wanted = platforms_of(make_calibration())
+    assert {"cpu", "cuda", "rocm", "mps", "xpu", "openvino", "onnxruntime", "onnxruntime-cuda", "qnn"} <= set(wanted)
+    assert not {"wasm", "webgpu", "webnn"} & set(wanted)
+    assert platforms_of(make_calibration(["webgpu"])) == ("webgpu",)
 
 
 def test_nothing_to_measure_is_an_error_that_names_the_field():
