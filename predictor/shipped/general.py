@@ -22,14 +22,14 @@ from predictor.answering.facts import trace_from_row
 from predictor.artifact.artifact import load_shipped, write_folder
 from predictor.features.dataset import Row, row_from_event, training_rows
 from predictor.features.operators_route import tabulate
-from predictor.features.shipped_traces import shipped_models, shipped_rows
+from predictor.features.shipped_traces import shipped_rows
 from predictor.features.table import Table
-from predictor.features.traces import TraceBook
+from predictor.features.traces import Trace, TraceBook
 from predictor.general.building import build_general
 from predictor.general.method import GENERAL
 from predictor.shipped.first_party import measured_in
 
-__all__ = ["general_table", "main"]
+__all__ = ["general_table", "main", "shipped_book"]
 
 
 def published() -> Iterator[Row]:
@@ -46,8 +46,14 @@ def general_table(measurements: Sequence[Path] = ()) -> Table:
     """Return the table of published rows, and of the measurements in these files, whose model is traced."""
     own = measured_in(measurements)
     rows = training_rows([*published(), *own.rows], mode=None)
-    book = TraceBook([*map(trace_from_row, shipped_rows(sorted(shipped_models()))), *own.traces])
+    book = shipped_book(rows, own.traces)
     return tabulate(rows, book, lambda name: own.specs.get(name) or hardware.find(name))
+
+
+def shipped_book(rows: Sequence[Row], traces: Sequence[Trace] = ()) -> TraceBook:
+    """Return the shipped traces of the models of some rows, also of those whose work ships under another name, and `traces`."""
+    names = sorted({row.model for row in rows})
+    return TraceBook([*map(trace_from_row, shipped_rows(names)), *traces])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -17,6 +17,7 @@ from predictor.general.method import FittedGeneral, spread
 from predictor.kernels.physics import START, Parameters
 from predictor.kernels.profile import DeviceProfile
 from predictor.learning.training import Learner
+from predictor.shipped.general import shipped_book
 
 PARAMETERS = {
     name: Parameters(values=dict(values), floors_us={"graph": 2.5, "eager": 12.0}) for name, values in START.items()
@@ -194,3 +195,18 @@ def test_precisions_by_the_width_of_their_arithmetic() -> None:
         8,
         16,
     ]
+
+
+def test_rows_whose_work_ships_under_another_name_have_a_trace():
+    rows = [
+        Row(
+            model=model, hardware="samsung-galaxy-s24", platform="qnn", precision="fp16", batch_size=1, latency_ms=1.0,
+            runtime="qairt", image_size=side,
+        )
+        for model, side in (("ai-hub/yolov8_det/YOLOv8-Detection", 640), ("timm/resnet18", 224), ("acme/unknown", 224))
+    ]  # fmt: skip
+    book = shipped_book(rows)
+    found = [book.find_for(row) for row in rows]
+    assert [trace is not None for trace in found] == [True, True, False]
+    assert found[0].model == rows[0].model
+    assert found[0].flops @ found[0].count == pytest.approx(8.7e9, rel=0.05)
