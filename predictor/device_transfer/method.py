@@ -7,17 +7,17 @@ they are its shots, whether they were in the table or came later.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from predictor.device_transfer.levels import Levels, decompose
-from predictor.device_transfer.pieces import Piece, piece_of
+from predictor.device_transfer.pieces import Option, Piece, options_of, piece_of, without
 from predictor.device_transfer.process import DEVICE, DEVICE_WITH_FIGURES, SCATTER, Posterior, View
 from predictor.features.dataset import Row
-from predictor.features.table import Array, Table
+from predictor.features.table import Array, Matrix, Table
 from predictor.learning.method import Prediction
 
 __all__ = ["ReferenceFitted", "ReferenceMethod"]
@@ -36,10 +36,16 @@ _SOFTWARE = slice(1, 7)
 
 
 class _Siblings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The siblings of one device: their pieces, decomposed."""
+    """The siblings of one device: their pieces, decomposed.
+
+    `software` and `options` number software configurations and the values of options that were switched; `rare` is by
+    software configuration one over the root of how many siblings ran it.
+    """
 
     places: dict[Piece, int]
     software: dict[Piece, int]
+    options: dict[Option, int]
+    rare: Array
     levels: Levels
     centre: float
 
@@ -57,8 +63,20 @@ class _Siblings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             profile=np.where(seen[:, None], levels.profile[at], 0.0),
             scatter=np.where(seen, levels.scatter[at], max(float(np.std(levels.level)), UNKNOWN) / SCATTER),
             scale=np.where(group >= 0, levels.scale[group], -1),
+            options=self._options_of(pieces),
+            software=group,
+            rare=np.where(group >= 0, self.rare[group], 1.0),
             device=np.where(compared, DEVICE_WITH_FIGURES, DEVICE),
         )
+
+    def _options_of(self, pieces: Sequence[Piece]) -> Matrix:
+        """Return which of the switched options each piece has, 1 or 0: a column a value of an option."""
+        chosen = np.zeros((len(pieces), len(self.options)))
+        for place, piece in enumerate(pieces):
+            for option in options_of(piece):
+                if option in self.options:
+                    chosen[place, self.options[option]] = 1.0
+        return chosen
 
 
 class ReferenceMethod:
@@ -163,13 +181,30 @@ class ReferenceFitted:
             software.setdefault(piece[_SOFTWARE], len(software))
         if not places:
             nothing = decompose(np.zeros((1, 1)), [0])
-            return _Siblings(places={}, software={}, levels=nothing, centre=0.0)
+            return _Siblings(places={}, software={}, options={}, rare=np.ones(1), levels=nothing, centre=0.0)
         figures = np.full((len(places), len(names)), np.nan)
         for index in others:
             figures[places[self._pieces[index]], names[self._rows[index].hardware]] = self._figures[index]
-        levels = decompose(figures, [software[piece[_SOFTWARE]] for piece in places])
+        groups = np.array([software[piece[_SOFTWARE]] for piece in places], dtype=np.intp)
+        levels = decompose(figures, groups)
+        ran = np.zeros((len(software), len(names)), dtype=bool)
+        np.logical_or.at(ran, groups, np.isfinite(figures))
+        rare = 1 / np.sqrt(ran.sum(axis=1))
         centre = float(np.mean(levels.level))
-        return _Siblings(places=places, software=software, levels=levels, centre=centre)
+        return _Siblings(
+            places=places, software=software, options=_switched(places), rare=rare, levels=levels, centre=centre
+        )
+
+
+def _switched(pieces: Collection[Piece]) -> dict[Option, int]:
+    """Number the values of the options that were switched: measured with several values while all else was alike."""
+    values: dict[tuple[str, Piece], set[str]] = {}
+    for piece in pieces:
+        for name, value in options_of(piece):
+            values.setdefault((name, without(piece, name)), set()).add(value)
+    names = {name for (name, _), several in values.items() if len(several) > 1}
+    switched = {option for piece in pieces for option in options_of(piece) if option[0] in names}
+    return {option: place for place, option in enumerate(sorted(switched))}
 
 
 def _speeds(table: Table) -> Array:

@@ -16,10 +16,14 @@ from domain.performance.roofline import Limits, limits_of
 from predictor.features.dataset import Row, measured_target
 from predictor.features.table import Table
 
-__all__ = ["Piece", "copied_hardware", "piece_of", "tabulate"]
+__all__ = ["Option", "Piece", "copied_hardware", "options_of", "piece_of", "tabulate", "without"]
 
 _TIMES = ("latency", "throughput", "tpot", "ttft")
 Piece = tuple[object, ...]
+Option = tuple[str, str]
+"""The name of an option of a runtime and its value as text."""
+_OPTIONS = -2
+"""Where a piece holds its options."""
 SpecOf = Callable[[str], HardwareSpec | None]
 
 COMMON = 20
@@ -41,9 +45,22 @@ def piece_of(row: Row) -> Piece:
         row.optimizer,
         row.gradient_checkpointing,
         repr(sorted(row.parallelism.items())),
-        repr(sorted(row.options.items(), key=repr)),
+        tuple(sorted((name, repr(value)) for name, value in row.options.items())),
         row.count,
     )
+
+
+def options_of(piece: Piece) -> tuple[Option, ...]:
+    """Return the options of the runtime that a piece was run with, by name."""
+    options = piece[_OPTIONS]
+    assert isinstance(options, tuple)
+    return options
+
+
+def without(piece: Piece, name: str) -> Piece:
+    """Return a piece without one of its options, whose value is then open."""
+    rest = tuple(option for option in options_of(piece) if option[0] != name)
+    return (*piece[:_OPTIONS], rest, *piece[_OPTIONS + 1 :])
 
 
 def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "latency") -> Table:

@@ -2,8 +2,8 @@
 
 What is alike deviates alike: software configurations that shift the siblings in the same way, pieces on which the
 siblings differ in the same way. Weights on siblings and shifts of software come out of the same sum, so that ten
-figures on a device correct everything else that was ever measured on others. Saying which platform, software or model
-a piece is of added nothing beside that when it was tried.
+figures on a device correct everything else that was ever measured on others. Saying which platform or model a piece is
+of added nothing beside that when it was tried; which software it ran does where few siblings ran it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ DEVICE_WITH_FIGURES = 0.35
 LEVEL = 0.1
 SIBLING_SHIFT = 0.5
 SIBLING_PROFILE = 0.2
+SOFTWARE = 0.3
+"""How far a device shifts with a software configuration apart from its siblings, where a single sibling ran it: of many
+siblings the shifts tell, and this falls with the root of their number."""
+OPTIONS = 0.3
+"""How far a device shifts with a value of an option that was switched, with any software (flash attention, for one)."""
 ALIKE = 0.15
 ALIKE_WITHIN = 0.6
 NOISE = 0.12
@@ -39,7 +44,11 @@ NORMAL_80 = 1.2816
 
 class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What the process sees of rows, one entry a row: levels, and shifts, profiles and scatter of siblings, all
-    in log units; levels of one `scale` can be compared. `device` is DEVICE or DEVICE_WITH_FIGURES."""
+    in log units; levels of one `scale` can be compared. `device` is DEVICE or DEVICE_WITH_FIGURES.
+
+    `options` (rows, values) is 1 where a row has the value of a switched option; `software` numbers software
+    configurations, and `rare` is one over the root of how many siblings ran it.
+    """
 
     level: Array
     shift: Matrix
@@ -47,6 +56,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     scatter: Array
     scale: NDArray[np.intp]
     device: Array
+    options: Matrix
+    software: NDArray[np.intp]
+    rare: Array
 
     def __len__(self) -> int:
         return len(self.level)
@@ -66,6 +78,8 @@ def _covariance(view: View, other: View) -> Matrix:
     )
     return np.asarray(
         np.outer(view.device, other.device) * (view.scale[:, None] == other.scale[None])
+        + OPTIONS**2 * view.options @ other.options.T
+        + SOFTWARE**2 * (view.software[:, None] == other.software[None]) * np.outer(view.rare, other.rare)
         + LEVEL**2 * np.outer(view.level, other.level) / 4
         + SIBLING_SHIFT**2 * view.shift @ other.shift.T
         + SIBLING_PROFILE**2 * view.profile @ other.profile.T
@@ -114,7 +128,9 @@ def _own(view: View) -> Array:
     """The covariance of each row with itself."""
     return np.asarray(
         np.square(view.device)
+        + OPTIONS**2 * view.options.sum(axis=1)
         + ALIKE**2
+        + SOFTWARE**2 * np.square(view.rare)
         + LEVEL**2 * np.square(view.level) / 4
         + SIBLING_SHIFT**2 * np.square(view.shift).sum(axis=1)
         + SIBLING_PROFILE**2 * np.square(view.profile).sum(axis=1)

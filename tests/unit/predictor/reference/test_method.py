@@ -169,6 +169,52 @@ def test_software_that_only_other_siblings_ran_is_corrected_by_its_own_shots_alo
     assert only_old.difficulty.min() > 2
 
 
+def switched(asked_gain: float, asked_int8: float) -> tuple[Table, Table, Table]:
+    """Return siblings, three shots a precision, and the rest of a device: two siblings ran each platform, with a switch
+    that gains little on them, and int8 as fast as fp16."""
+    random = np.random.default_rng(4)
+    made = []
+    for device, platform, gain, int8 in (
+        ("apple-1", "mps", 0.2, 0.0), ("apple-2", "mps", 0.3, 0.0), ("gpu-1", "cuda", 0.4, 0.05),
+        ("asked", "cuda", asked_gain, asked_int8),
+    ):  # fmt: skip
+        speed = random.normal(scale=0.8)
+        made += [
+            Row(
+                model=f"acme/net-{model}", hardware=device, platform=platform, runtime="ggml", precision=precision,
+                batch_size=1, options={"fast": fast, "weights": precision},
+                latency_ms=float(np.exp(model + speed - gain * fast + int8 * (precision == "int8"))),
+            )
+            for precision in ("fp16", "int8")
+            for fast in (False, True)
+            for model in range(6)
+        ]  # fmt: skip
+    table = tabulate(made, no_spec)
+    asked = np.array([row.hardware == "asked" for row in table.rows])
+    taken = [("fp16", False, 2), ("fp16", True, 1), ("fp16", True, 4), ("int8", False, 5), ("int8", False, 0), ("int8", False, 3)]  # fmt: skip
+    shot = np.array(
+        [
+            row.hardware == "asked" and (row.precision, row.options["fast"], int(row.model[9:])) in taken
+            for row in table.rows
+        ]
+    )
+    return table.take(~asked), table.take(shot), table.take(asked & ~shot)
+
+
+def test_what_a_switch_gains_on_a_device_is_learned_from_its_shots_and_carried_to_other_software() -> None:
+    siblings, shots, rest = switched(asked_gain=1.1, asked_int8=0.05)
+    answer = errors(ReferenceMethod().fit(siblings).adapted(shots), rest)
+    int8 = np.array([row.precision == "int8" and bool(row.options["fast"]) for row in rest.rows])
+    assert answer[int8].max() < 0.2  # Nothing fast was measured in int8; the siblings alone would be 0.7 off.
+    assert answer.mean() < 0.1
+
+
+def test_software_that_a_single_sibling_ran_shifts_a_device_by_its_own_shots() -> None:
+    siblings, shots, rest = switched(asked_gain=0.4, asked_int8=0.6)
+    answer = errors(ReferenceMethod().fit(siblings).adapted(shots), rest)
+    assert answer.mean() < 0.1
+
+
 def on_gpus(target: str, traffic: float, spec_of: Any = hardware.find) -> Table:
     """Figures that go by the data sheets: so much by bandwidth, the rest by peak."""
     made = []
