@@ -15,13 +15,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COVERAGES", "LEVELS", "Widths", "coverage", "width"]
+__all__ = ["COVERAGES", "LEVELS", "Widths", "coverage", "rescaled", "width", "width_between"]
 
 LEVELS = ("interpolation", "new_architecture", "new_family", "new_hardware")
 """From the nearest to the farthest; the last one is never covered by anything we measured."""
 COVERAGES = (0.5, 0.8, 0.9)
 
 Array = NDArray[np.float64]
+_TINY = 1e-12
 
 
 def width(log_errors: Array, nominal: float, groups: Sequence[Any] | None = None) -> float:
@@ -44,6 +45,49 @@ def width(log_errors: Array, nominal: float, groups: Sequence[Any] | None = None
     reached = np.cumsum(weights[order]) / (draws + 1)
     index = int(np.searchsorted(reached, nominal - 1e-12))
     return float(errors[order[index]]) if index < len(errors) else math.inf
+
+
+def width_between(log_errors: Array, nominal: float, groups: Sequence[Any]) -> float:
+    """Return the half-width that covers a share `nominal` of the next group, as the mean over groups; inf for one group.
+
+    Each group is left out in turn: the quantile of the others is multiplied by the factor that covers the share on
+    what was left out. `width` guards against groups whose errors all move together and is too wide for groups that
+    are alike; this measures how far groups differ, and needs no more than two of them.
+    """
+    errors = np.abs(np.asarray(log_errors, dtype=np.float64))
+    names, inverse, sizes = np.unique(np.asarray(groups, dtype=str), return_inverse=True, return_counts=True)
+    if len(names) < 2:
+        return math.inf
+    weights = 1.0 / sizes[inverse]
+    beside = np.zeros(len(errors))
+    for group in range(len(names)):
+        here = inverse == group
+        beside[here] = errors[here] / max(_quantile(errors[~here], weights[~here], nominal), _TINY)
+    return _quantile(beside, weights, nominal) * _quantile(errors, weights, nominal)
+
+
+def rescaled(log_errors: Array, widths: Array, nominal: float, groups: Sequence[Any]) -> Array:
+    """Return half-widths multiplied, for each group, by the factor that the other groups' errors ask for.
+
+    Where fewer than two other groups have widths they stay as they are; NaN is no width and stays.
+    """
+    names = np.asarray(groups, dtype=str)
+    answer = np.array(widths, dtype=np.float64)
+    beside = np.abs(log_errors) / np.maximum(answer, _TINY)
+    value = np.isfinite(answer)
+    for name in np.unique(names):
+        others = value & (names != name)
+        factor = width_between(beside[others], nominal, names[others].tolist())
+        if math.isfinite(factor):
+            answer[names == name] *= factor
+    return answer
+
+
+def _quantile(values: Array, weights: Array, share: float) -> float:
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    index = int(np.searchsorted(reached, share * reached[-1] - 1e-12))
+    return float(values[order[min(index, len(values) - 1)]])
 
 
 def coverage(log_errors: Array, widths: Array | float) -> float:

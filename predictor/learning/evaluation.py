@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from domain.comparison.parity import fields
 from domain.errors import UsageError
-from predictor.artifact.conformal import width
+from predictor.artifact.conformal import rescaled, width, width_between
 from predictor.artifact.difficulty import Difficulty, cross_fitted
 from predictor.features.dataset import TARGETS, by_software
 from predictor.features.table import Array, Matrix, Names, Table
@@ -262,12 +262,17 @@ def _after(train: Indexes, sets: Sequence[Indexes], shots: int, random: np.rando
 def _widths(
     values: Matrix, held: HeldOut, predictions: Sequence[Prediction], folds: Indexes, split: str, shots: int
 ) -> dict[float, Array]:
-    """Widths of each part: its method's own, or what the errors of all other parts teach: how hard which rows are, and
-    how far off rows of that difficulty lie."""
+    """Widths of each part: its method's own at the scale that other groups' errors ask for, or what the errors of all
+    other parts teach: how hard which rows are, and how far off rows of that difficulty lie."""
     own = all(prediction.widths is not None for prediction in predictions)
     if own:
         return {
-            nominal: np.concatenate([(prediction.widths or {})[nominal] for prediction in predictions])
+            nominal: rescaled(
+                held.errors,
+                np.concatenate([(prediction.widths or {})[nominal] for prediction in predictions]),
+                nominal,
+                held.groups.tolist(),
+            )
             for nominal in NOMINALS
         }
     widths = {nominal: np.full(len(held.errors), math.nan) for nominal in NOMINALS}
@@ -284,8 +289,10 @@ def _widths(
             taught = values[others], difficulty, held.errors[others]
             difficulty = cross_fitted(*taught, held.groups[others])
             request = Difficulty.fitted(*taught).of(values[~others], request)
+        scores = held.errors[others] / difficulty
         for nominal in NOMINALS:
-            widths[nominal][~others] = width(held.errors[others] / difficulty, nominal, of) * request
+            reach = width_between(scores, nominal, of) if shots and of is not None else width(scores, nominal, of)
+            widths[nominal][~others] = reach * request
     return widths
 
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from predictor.artifact.conformal import Widths, coverage, width
+from predictor.artifact.conformal import Widths, coverage, rescaled, width, width_between
 
 
 def test_width_is_the_corrected_quantile() -> None:
@@ -64,3 +64,39 @@ def test_widths_in_units_of_difficulty_cover_the_hard_and_are_narrow_on_the_usua
     assert float(np.median(scaled)) < 0.95 * float(np.median(constant))
     hard = difficulty[new] > 2
     assert coverage(errors[new][hard], constant[hard]) < 0.6 < coverage(errors[new][hard], scaled[hard])
+
+
+@pytest.mark.parametrize(("spread", "rows"), [(0.0, 40), (0.5, 40), (1.0, 200)])
+@pytest.mark.parametrize("groups", [4, 10])
+def test_widths_between_groups_cover_the_next_group_whether_groups_are_alike_or_not(
+    spread: float, rows: int, groups: int
+) -> None:
+    random = np.random.default_rng(5)
+
+    def draw(count: int) -> tuple[np.ndarray, list[str]]:
+        scale = np.repeat(np.exp(random.normal(0, spread, count)), rows)
+        return random.normal(0, 0.1, count * rows) * scale, np.repeat(np.arange(count), rows).astype(str).tolist()
+
+    reached = []
+    for _ in range(300):
+        known, names = draw(groups)
+        reached.append(coverage(draw(1)[0], width_between(known, 0.8, names)))
+    assert float(np.mean(reached)) == pytest.approx(0.8, abs=0.04)
+
+
+def test_one_group_says_nothing_about_the_next() -> None:
+    assert width_between(np.array([0.1, 0.2]), 0.8, ["a", "a"]) == math.inf
+
+
+def test_each_group_is_rescaled_by_the_others_alone() -> None:
+    random = np.random.default_rng(2)
+    groups = np.repeat(["a", "b", "c", "d"], 500)
+    errors = random.normal(0, 0.3, 2000)
+    widths = np.where(groups == "d", np.nan, np.full(2000, 0.1))
+    changed = np.where(groups == "a", 50 * errors, errors)
+    answer = rescaled(changed, widths, 0.8, groups.tolist())
+    assert answer[groups == "a"][0] == pytest.approx(0.3 * 1.2816, rel=0.15)
+    assert answer[groups == "b"][0] > 3 * answer[groups == "a"][0]
+    assert np.isnan(answer[groups == "d"]).all()
+    two = np.where(np.isin(groups, ["a", "b"]), widths, np.nan)
+    assert rescaled(errors, two, 0.8, groups.tolist())[0] == 0.1
