@@ -16,7 +16,7 @@ from predictor.features.table import Array, Matrix
 
 __all__ = ["Levels", "decompose"]
 
-FACTORS = 4
+FACTORS = 6
 FACTOR_PENALTY = 1.0
 ODD = 0.3
 """Log distance beyond which a figure counts less, in proportion: such figures are other software paths, not noise."""

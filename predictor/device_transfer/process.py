@@ -22,7 +22,7 @@ DEVICE_WITH_FIGURES = 0.35
 """How far a device is off what its siblings say: of one that a data sheet compares with them, half as far."""
 LEVEL = 0.1
 SIBLING_SHIFT = 0.5
-SIBLING_PROFILE = 0.2
+SIBLING_PROFILE = 0.5
 SOFTWARE = 0.3
 """How far a device shifts with a software configuration apart from its siblings, where a single sibling ran it: of many
 siblings the shifts tell, and this falls with the root of their number."""
@@ -30,7 +30,7 @@ OPTIONS = 0.3
 """How far a device shifts with a value of an option that was switched, with any software (flash attention, for one)."""
 ALIKE = 0.15
 ALIKE_WITHIN = 0.6
-NOISE = 0.12
+NOISE = 0.08
 SCATTER = 0.3
 """The share of the siblings' own scatter on a piece that a device adds to the noise."""
 ODD = 1.9
