@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from domain.performance.roofline import Limits
 from predictor.artifact.artifact import load_shipped
-from predictor.artifact.conformal import width
+from predictor.artifact.conformal import rescaled, width_between
 from predictor.features.dataset import Row
 from predictor.features.table import Table
 from predictor.general.calibration import GeneralBase
@@ -196,15 +196,16 @@ def _summary(line: PublishedLine, everything: Table, parts: Sequence[Any]) -> di
     index = np.concatenate([part[0] for part in parts])
     errors = np.concatenate([part[1] for part in parts])
     groups = np.concatenate([part[2] for part in parts])
-    if line.shots:
-        widths = {nominal: np.concatenate([part[3][nominal] for part in parts]) for nominal in NOMINALS}
-    else:
-        # As wide as the errors on the other chips were.
-        widths = {nominal: np.full(len(errors), np.nan) for nominal in NOMINALS}
-        for group in np.unique(groups):
-            here = groups == group
-            for nominal in NOMINALS:
-                widths[nominal][here] = width(errors[~here], nominal, groups[~here].tolist())
+    widths: dict[float, NDArray[Any]] = {}
+    for nominal in NOMINALS:
+        if line.shots:
+            own = np.concatenate([part[3][nominal] for part in parts])
+            widths[nominal] = rescaled(errors, own, nominal, groups.tolist())
+        else:
+            widths[nominal] = np.zeros(len(errors))
+            for group in np.unique(groups):
+                others = groups != group
+                widths[nominal][~others] = width_between(errors[others], nominal, groups[others].tolist())
     held = HeldOut(index=index, errors=errors, difficulty=np.ones(len(errors)), groups=groups, widths=widths)
     return summarise(everything, held, "hardware", "latency", line.shots)
 

@@ -22,7 +22,7 @@ from predictor.features.dataset import TARGETS, by_software
 from predictor.features.table import Array, Matrix, Names, Table
 from predictor.learning.method import Fitted, Method, Prediction
 
-__all__ = ["SPLITS", "HeldOut", "evaluate", "hold_out", "kendall_tau", "score", "split_groups", "summarise"]
+__all__ = ["SPLITS", "HeldOut", "evaluate", "hold_out", "kendall_tau", "pooled", "score", "split_groups", "summarise"]
 
 
 def score(
@@ -178,6 +178,17 @@ def hold_out(table: Table, method: Method, split: str, *, shots: int = 0, seed: 
     held = HeldOut(index=joined, errors=np.concatenate(errors), difficulty=difficulty, groups=groups[joined], widths={})
     return msgspec.structs.replace(
         held, widths=_widths(table.values[joined], held, predictions, np.concatenate(folds), split, shots)
+    )
+
+
+def pooled(draws: Sequence[HeldOut]) -> HeldOut:
+    """Return the errors of several draws of shots as those of one evaluation; each has widths of its own."""
+    return HeldOut(
+        index=np.concatenate([held.index for held in draws]),
+        errors=np.concatenate([held.errors for held in draws]),
+        difficulty=np.concatenate([held.difficulty for held in draws]),
+        groups=np.concatenate([held.groups for held in draws]),
+        widths={nominal: np.concatenate([held.widths[nominal] for held in draws]) for nominal in draws[0].widths},
     )
 
 

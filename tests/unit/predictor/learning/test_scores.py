@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from predictor.learning.evaluation import kendall_tau, score
+from predictor.learning.evaluation import HeldOut, kendall_tau, pooled, score
 
 
 def test_tau_counts_pairs_in_the_same_order() -> None:
@@ -32,3 +32,17 @@ def test_no_interval_is_no_coverage() -> None:
     assert found["coverage_80"] is None
     assert found["width_80"] is None
     assert found["kendall_tau"] is None
+
+
+def test_draws_of_shots_are_pooled_with_the_widths_of_each() -> None:
+    def draw(place: int) -> HeldOut:
+        count = place + 1
+        return HeldOut(
+            index=np.arange(count), errors=np.full(count, 0.1 * count), difficulty=np.ones(count),
+            groups=np.array(["a"] * count), widths={0.8: np.full(count, 0.15)},
+        )  # fmt: skip
+
+    held = pooled([draw(0), draw(1)])
+    assert held.index.tolist() == [0, 0, 1]
+    assert held.groups.tolist() == ["a", "a", "a"]
+    assert (np.abs(held.errors) <= held.widths[0.8]).tolist() == [True, False, False]
