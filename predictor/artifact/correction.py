@@ -31,8 +31,6 @@ BOLD_FROM = 8
 OFFSET_ONLY_BELOW = 3
 """With fewer models than this nothing but levels is learned: neither slopes nor another peak."""
 NEGLIGIBLE = 0.02
-CAUTION = 1.1
-"""The strengths are chosen on the rows that then tell their errors, which makes those a little small; a judgement."""
 _REFERENCE = tuple(
     2.0 * math.sqrt(math.cos(math.acos(math.sqrt(a)) / 3) / math.sqrt(a) - 1)
     for a in (1 - ((place + 0.5) / 20) ** 2 for place in range(20))
@@ -157,4 +155,4 @@ class Correction:
         """Return how many spreads cover each nominal share: conformal, over the models measured and a reference."""
         scores = np.concatenate([self.scores, np.array(_REFERENCE)])
         names: Sequence[Any] = [*self.kin.architecture.tolist(), *(f" {place}" for place in range(len(_REFERENCE)))]
-        return {nominal: CAUTION * width(scores, nominal, names) for nominal in COVERAGES}
+        return {nominal: width(scores, nominal, names) for nominal in COVERAGES}
