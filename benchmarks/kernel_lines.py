@@ -23,13 +23,14 @@ from domain.catalogues import hardware
 from domain.kernels import LATENCY, expanded
 from domain.payloads import KernelMeasured
 from domain.performance.roofline import Limits, limits_of
+from predictor.artifact.conformal import width
 from predictor.device_transfer.method import ReferenceMethod
 from predictor.device_transfer.pieces import tabulate
 from predictor.features.dataset import Row
 from predictor.kernels.__main__ import events_of
 from predictor.kernels.columns import MOVING, MOVING_KINDS, PRODUCT, Columns, device_columns
 from predictor.kernels.correction import Corrected
-from predictor.kernels.fitting import FittedClass, fit_class
+from predictor.kernels.fitting import ALL, HALF, FittedClass, fit_class
 from predictor.kernels.kept import chip_of
 from predictor.kernels.rows import KernelRows, kernel_rows
 from predictor.learning.evaluation import evaluate
@@ -41,6 +42,8 @@ SEEDS = 3
 """Shots are drawn so often, and errors averaged."""
 ASKED = 1500
 """Kernels of a software that are asked for after shots; predicting all of them would take an hour."""
+NOMINALS = (0.8, 0.9)
+"""Shares of rows that intervals should hold."""
 TABLE = 600
 """Kernels of a device's own table that correct it, of each class."""
 
@@ -75,36 +78,40 @@ def _rows(data: Path) -> dict[str, KernelRows]:
 
 
 @functools.cache
-def _left_out(data: Path, name: str, chip: str) -> FittedClass:
+def _left_out(data: Path, name: str, chip: str, key: str) -> FittedClass:
+    """Return what the kernels of all other chips teach; of the trees only those of a key are fitted."""
     rows = _rows(data)[name]
     kept = np.array([chip_of(device) != chip for device in rows.hardware.tolist()], dtype=bool)
-    return fit_class(name, rows.columns.take(kept), rows.seconds[kept])
+    return fit_class(name, rows.columns.take(kept), rows.seconds[kept], (key,))
 
 
 def _gemm(shots: int, data: Path) -> dict[str, Any]:
     """bf16 products of LLM engines: each chip left out with its siblings, `shots` kernels of each software given."""
     rows = _rows(data)[PRODUCT]
-    wanted = np.array([software.endswith(" bfloat16") for software in rows.software.tolist()], dtype=bool)
+    rows = rows.take(np.array([software.endswith(" bfloat16") for software in rows.software.tolist()], dtype=bool))
     parts: list[_Errors] = []
-    for device in np.unique(rows.hardware[wanted]):
-        fitted = _left_out(data, PRODUCT, chip_of(str(device)))
-        for software in np.unique(rows.software[wanted & (rows.hardware == device)]):
-            here = rows.take(wanted & (rows.hardware == device) & (rows.software == software))
-            parts += [_of_software(fitted, here, shots, seed) for seed in range(SEEDS if shots else 1)]
+    for device in np.unique(rows.hardware):
+        fitted = _left_out(data, PRODUCT, chip_of(str(device)), HALF)
+        its = rows.take(rows.hardware == device)
+        parts += [_of_device(fitted, its, shots, seed) for seed in range(SEEDS if shots else 1)]
     return _scores(parts)
 
 
-def _of_software(fitted: FittedClass, rows: KernelRows, shots: int, seed: int) -> _Errors:
-    order = np.random.default_rng(seed).permutation(len(rows))
-    asked = rows.take(order[shots : shots + ASKED])
+def _of_device(fitted: FittedClass, rows: KernelRows, shots: int, seed: int) -> _Errors:
+    """Correct by some kernels of every software of the device, and predict others."""
+    orders = [
+        np.random.default_rng(seed).permutation(np.flatnonzero(rows.software == software))
+        for software in np.unique(rows.software)
+    ]
+    asked = rows.take(np.concatenate([order[shots : shots + ASKED] for order in orders]))
     if not shots:
         errors = np.log(asked.seconds / fitted.seconds(asked.columns))
         return _Errors(errors, asked.hardware, {})
-    given = rows.take(order[:shots])
-    corrected = Corrected(fitted, given.columns, given.seconds)
-    errors = np.log(asked.seconds / corrected.seconds(asked.columns))
-    spread = corrected.spread(asked.columns)
-    return _Errors(errors, asked.hardware, {0.8: 1.2816 * spread, 0.9: 1.6449 * spread})
+    given = rows.take(np.concatenate([order[:shots] for order in orders]))
+    corrected = Corrected(fitted, given.columns, given.seconds, given.software)
+    errors = np.log(asked.seconds / corrected.seconds(asked.columns, asked.software))
+    widths = {nominal: corrected.half_width(asked.columns, nominal, asked.software) for nominal in NOMINALS}
+    return _Errors(errors, asked.hardware, widths)
 
 
 def _labels(known: bool, data: Path) -> dict[str, Any]:
@@ -115,7 +122,20 @@ def _labels(known: bool, data: Path) -> dict[str, Any]:
         own = "amd-instinct-mi210" if device == "amd-instinct-mi250" else device
         predicted = sum(_class_seconds(data, name, own, operators, known) for name in (PRODUCT, MOVING))
         parts.append(_Errors(np.array([math.log(measured_s / predicted)]), np.array([device]), {}))
-    return _scores(parts)
+    return _scores([_with_widths(parts)])
+
+
+def _with_widths(parts: Sequence[_Errors]) -> _Errors:
+    """Join models and give each the interval that the models of all other devices teach."""
+    errors, devices = (
+        np.concatenate(values) for values in zip(*((part.errors, part.hardware) for part in parts), strict=True)
+    )
+    widths = {nominal: np.zeros(len(errors)) for nominal in NOMINALS}
+    for device in np.unique(devices):
+        others = devices != device
+        for nominal in NOMINALS:
+            widths[nominal][~others] = width(errors[others], nominal)
+    return _Errors(errors, devices, widths)
 
 
 def _class_seconds(data: Path, name: str, device: str, operators: Sequence[_Operator], known: bool) -> float:
@@ -125,7 +145,7 @@ def _class_seconds(data: Path, name: str, device: str, operators: Sequence[_Oper
     if not its or limits is None:
         return 0.0
     columns = _columns(its, limits)
-    model = _with_table(data, name, device) if known else _left_out(data, name, chip_of(device))
+    model = _with_table(data, name, device) if known else _left_out(data, name, chip_of(device), ALL)
     return float((model.seconds(columns) * np.array([operator.calls for operator in its])).sum())
 
 
@@ -141,7 +161,7 @@ def _with_table(data: Path, name: str, device: str) -> Corrected:
 @functools.cache
 def _fitted(data: Path, name: str) -> FittedClass:
     rows = _rows(data)[name]
-    return fit_class(name, rows.columns, rows.seconds)
+    return fit_class(name, rows.columns, rows.seconds, (ALL,))
 
 
 class _Operator(NamedTuple):
@@ -256,7 +276,7 @@ def _scores(parts: Sequence[_Errors]) -> dict[str, Any]:
     errors = np.concatenate([part.errors for part in parts])
     devices = np.concatenate([part.hardware for part in parts])
     widths = {
-        nominal: np.concatenate([part.widths[nominal] for part in parts]) for nominal in (0.8, 0.9) if parts[0].widths
+        nominal: np.concatenate([part.widths[nominal] for part in parts]) for nominal in NOMINALS if parts[0].widths
     }
 
     def score(here: NDArray[np.bool_]) -> dict[str, Any]:
@@ -268,7 +288,7 @@ def _scores(parts: Sequence[_Errors]) -> dict[str, Any]:
             "within_10": round(float((relative <= 0.1).mean()), 6),
             "within_20": round(float((relative <= 0.2).mean()), 6),
         }
-        for nominal in (0.8, 0.9):
+        for nominal in NOMINALS:
             held = np.abs(errors[here]) <= widths[nominal][here] if widths else None
             answer[f"coverage_{round(nominal * 100)}"] = None if held is None else round(float(held.mean()), 6)
         return answer

@@ -76,7 +76,7 @@ def _shots(fitted: FittedClass, device: str, own: KernelRows, seed: int) -> tupl
     columns = on_limits(asked.columns, taken)
     off = np.abs(np.log(asked.seconds / corrected.seconds(columns)))
     width = NORMAL * corrected.spread(columns)
-    widened = width * corrected.widening(INTERVAL)
+    widened = corrected.half_width(columns, INTERVAL)
     return float(np.expm1(off).mean()), float((off <= width).mean()), float((off <= widened).mean())
 
 

@@ -82,9 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         scores=scores,
         rows={name: len(part) for name, part in rows.items()},
     )
-    trees = {f"{TREES}{name}": item.trees for name, item in fitted.items()}
+    trees = {f"{TREES}{name}.{key}": trees for name, item in fitted.items() for key, trees in item.trees.items()}
     card = msgspec.structs.replace(shipped.card, kernels=kernels)
-    print(write_folder(options.out, card, shipped.base, {**shipped.others, **trees}))
+    others = {name: item for name, item in shipped.others.items() if not name.startswith(TREES)}
+    print(write_folder(options.out, card, shipped.base, {**others, **trees}))
 
 
 if __name__ == "__main__":

@@ -243,9 +243,10 @@ class _OwnKernels:
         shots = own.take(_chosen(len(own), [index for index in standard if index is not None]))
         self._corrected, self._limits = corrected_by(fitted, shots, place.limits, profile)
         self._stacked = _stacked(shots.columns)
-        self._widening = self._corrected.widening(INTERVAL)
+        self._reach = self._corrected.reach(INTERVAL)
         self._blind = self._corrected.left_out()
-        more = f" (× {self._widening:.1f})" if self._widening > 1.05 else ""
+        widening = self._reach / NormalDist().inv_cdf((1.0 + INTERVAL) / 2)
+        more = f" (× {widening:.1f})" if widening > 1.05 else ""
         held = f"80 % intervals are as wide as these kernels need when each is left out{more}"
         self.note = f"corrected by {len(shots)} kernels of this device; {held}."
 
@@ -259,7 +260,7 @@ class _OwnKernels:
                 seconds, spread = self._corrected.seconds(here)[0], self._corrected.spread(here)[0]
             else:
                 seconds, spread = (values[index] for values in self._blind)
-            width = NormalDist().inv_cdf((1.0 + INTERVAL) / 2) * self._widening * float(spread)
+            width = self._reach * float(spread)
             times.append(_time(kernel, float(seconds), width, "calibrated"))
         return times
 

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from predictor.features.table import Array
-from predictor.kernels.columns import Columns
+from predictor.kernels.columns import PRODUCT, Columns
 from predictor.kernels.physics import FEATURES, FLOOR_US, PARTS, START, Parameters, features_of, seconds_of
 from predictor.learning.single_thread import single_threaded
 from predictor.learning.training import Learner, Trees, fit_trees
 
-__all__ = ["KERNEL_LEARNERS", "FittedClass", "fit_class", "fit_parameters"]
+__all__ = ["ALL", "HALF", "FittedClass", "fit_class", "fit_parameters"]
 
 MOST = 20_000
 """Kernels that parameters are fitted on; trees see all that are given."""
@@ -26,19 +27,35 @@ USUAL_PULL = 0.3
 KERNEL_LEARNERS = (
     Learner(objective="l1", trees=400, learning_rate=0.05, leaves=63, rows_per_leaf=40, feature_share=0.6),
 )
+HALF_LEARNERS = (msgspec.structs.replace(KERNEL_LEARNERS[0], leaves=127),)
+"""Products of 16 bits have the most kernels on the most devices, and their trees more leaves."""
+ALL, HALF = "all", "half"
+"""Trees of all kernels of a class, and of products whose operands are both of 16 bits, which have trees of their own."""
 
 
 class FittedClass(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A class of kernels as it was learned: physics and the trees of what it leaves."""
+    """A class of kernels as it was learned: physics, and the trees of what physics leaves, by `ALL` and `HALF`."""
 
     name: str
     parameters: Parameters
-    trees: Trees
+    trees: dict[str, Trees]
 
     def seconds(self, columns: Columns) -> Array:
-        """Return the seconds that each kernel takes."""
-        left = self.trees.predict(features_of(self.name, self.parameters, columns))
+        """Return the seconds that each kernel takes; where no trees were fitted, what physics says."""
+        left = np.zeros(len(columns))
+        half = _half(self.name, columns) & (HALF in self.trees)
+        values = features_of(self.name, self.parameters, columns)
+        for key, here in ((HALF, half), (ALL, ~half)):
+            if key in self.trees:
+                left[here] = self.trees[key].predict(values[here])
         return np.asarray(seconds_of(self.name, self.parameters, columns) * np.exp(left), dtype=np.float64)
+
+
+def _half(name: str, columns: Columns) -> NDArray[np.bool_]:
+    """Return which kernels are products whose operands are both of 16 bits."""
+    if name != PRODUCT:
+        return np.zeros(len(columns), dtype=bool)
+    return np.asarray((columns.sizes["left_bytes"] == 2) & (columns.sizes["right_bytes"] == 2))
 
 
 def fit_parameters(name: str, columns: Columns, seconds: Array) -> Parameters:
@@ -69,15 +86,15 @@ def fit_parameters(name: str, columns: Columns, seconds: Array) -> Parameters:
     return made(np.round(fitted.x, 6))
 
 
-def fit_class(
-    name: str, columns: Columns, seconds: Array, learners: Sequence[Learner] = KERNEL_LEARNERS
-) -> FittedClass:
-    """Return what measured kernels of a class teach; the same kernels give the same bits."""
+def fit_class(name: str, columns: Columns, seconds: Array, keys: Sequence[str] = (ALL, HALF)) -> FittedClass:
+    """Return what measured kernels of a class teach, with the trees of `keys`; the same kernels give the same bits."""
     parameters = fit_parameters(name, columns, seconds)
     left = np.log(seconds / seconds_of(name, parameters, columns))
     values = features_of(name, parameters, columns)
-    return FittedClass(
-        name=name,
-        parameters=parameters,
-        trees=fit_trees(values, left, names=FEATURES[name], learners=learners),
-    )
+    trees: dict[str, Trees] = {}
+    if ALL in keys:
+        trees[ALL] = fit_trees(values, left, names=FEATURES[name], learners=KERNEL_LEARNERS)
+    half = _half(name, columns)
+    if HALF in keys and half.any():
+        trees[HALF] = fit_trees(values[half], left[half], names=FEATURES[name], learners=HALF_LEARNERS)
+    return FittedClass(name=name, parameters=parameters, trees=trees)

@@ -9,7 +9,7 @@ from predictor.kernels.physics import Parameters
 __all__ = ["TREES", "Kernels", "chip_of"]
 
 TREES = "kernel."
-"""What the names of their trees begin with among those of a predictor; the class follows."""
+"""What the names of their trees begin with among those of a predictor; the class and the key of the trees follow."""
 _VARIANTS = (
     "-sxm",
     "-pcie",
