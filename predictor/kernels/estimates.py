@@ -21,7 +21,7 @@ from predictor.features.table import Array
 from predictor.kernels.columns import CLASSES, MOVING, PRODUCT, Columns, device_columns
 from predictor.kernels.correction import Corrected
 from predictor.kernels.fitting import FittedClass
-from predictor.kernels.kept import TREES, Kernels, chip_of
+from predictor.kernels.kept import Kernels, chip_of
 from predictor.kernels.profile import DeviceProfile, profiles_of, under
 from predictor.kernels.rows import KernelRows, class_of, kernel_rows_of_view
 from predictor.learning.training import Trees
@@ -106,7 +106,7 @@ def estimates_of(
         if name not in kernels.parameters:
             continue
         part = own.get(name)
-        fitted = FittedClass(name=name, parameters=kernels.parameters[name], trees=trees[f"{TREES}{name}"])
+        fitted = FittedClass.kept(name, kernels.parameters[name], trees)
         if part is None or len(part) < FEWEST or profile is None:
             launch = _learned_launch(fitted.parameters.floors_us)
             made, note = _from_others(fitted, _columns(STANDARD_KERNELS, name, place, launch), place, kernels)

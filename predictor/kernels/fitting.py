@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from predictor.features.table import Array
 from predictor.kernels.columns import PRODUCT, Columns
+from predictor.kernels.kept import TREES
 from predictor.kernels.physics import FEATURES, FLOOR_US, PARTS, START, Parameters, features_of, seconds_of
 from predictor.learning.single_thread import single_threaded
 from predictor.learning.training import Learner, Trees, fit_trees
@@ -39,6 +40,14 @@ class FittedClass(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name: str
     parameters: Parameters
     trees: dict[str, Trees]
+
+    @classmethod
+    def kept(cls, name: str, parameters: Parameters, others: Mapping[str, Trees]) -> FittedClass:
+        """Return a class from the parameters and the trees of a predictor."""
+        keys = {key: f"{TREES}{name}.{key}" for key in (ALL, HALF)}
+        return cls(
+            name=name, parameters=parameters, trees={key: others[at] for key, at in keys.items() if at in others}
+        )
 
     def seconds(self, columns: Columns) -> Array:
         """Return the seconds that each kernel takes; where no trees were fitted, what physics says."""
