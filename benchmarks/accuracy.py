@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks import kernel_lines, published
+from benchmarks import kernel_lines, published, served_lines
 from domain.catalogues import hardware
 from domain.events import MEASUREMENT_RECORDED
 from ingest.importers import Refused, import_paths
@@ -184,14 +184,15 @@ def run(line: Line, data: Path, traces: Path, seed: int = 0) -> dict[str, Any]:
     }
 
 
-OTHERS = (*published.LINES, *kernel_lines.LINES)
-"""Lines that need published rows of whole models or kernels, and the shipped predictor's kernels."""
+_KERNELS = {**kernel_lines.LINES, **served_lines.LINES}
+OTHERS = (*published.LINES, *_KERNELS)
+"""Lines that need published rows of whole models or kernels, the shipped predictor's kernels, or the rows of engines."""
 
 
 def run_other(name: str, data: Path, seed: int) -> tuple[Line, dict[str, Any]]:
     """Return a line of OTHERS in the shape of a line, and its evaluation."""
     began = time.monotonic()
-    line: published.PublishedLine | kernel_lines.KernelLine = published.LINES.get(name) or kernel_lines.LINES[name]
+    line: published.PublishedLine | kernel_lines.KernelLine = published.LINES.get(name) or _KERNELS[name]
     document = published.run(line, seed) if isinstance(line, published.PublishedLine) else kernel_lines.run(line, data)
     figure = "mape" if isinstance(line, published.PublishedLine) else line.figure
     shaped = Line(
@@ -219,9 +220,7 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args(arguments)
     if options.list:
-        titles = {
-            name: line.title for lines in (LINES, published.LINES, kernel_lines.LINES) for name, line in lines.items()
-        }
+        titles = {name: line.title for lines in (LINES, published.LINES, _KERNELS) for name, line in lines.items()}
         for name, title in titles.items():
             say(f"{name:18} {title}")
         return 0

@@ -7,8 +7,8 @@ reaches 50 to 90 % of the bandwidth, the less the narrower the weights are; prom
 
 DATA holds `aiconfigurator/silicon_sample.csv`, `argonne/All_results.csv`, `openvino/*.csv` and `models/sgl_cookbook.csv`
 as published; `research/engine_rows.csv` holds single figures from discussions and tables that people published, each with
-its source. Tokens count of single requests on one device, prompts of up to four. A share is the median over devices of each device's median; its width
-holds four of five rows on devices that were left out. Where an engine has no row on a platform, `AS_ANOTHER` says whose
+its source. Tokens count of single requests on one device, prompts of up to four. A share is the median over devices of each device's median; what a
+device reaches follows from the devices most like it (`predictor.llm_serving.device_shares`), and the width holds four of five rows on devices that were left out. Where an engine has no row on a platform, `AS_ANOTHER` says whose
 figures stand for it.
 """
 
@@ -26,12 +26,13 @@ from statistics import median
 import msgspec
 
 from domain.catalogues import engines, hardware, language_models
-from domain.catalogues.engines import BANDS, Efficiency, Share, band_of
+from domain.catalogues.engines import BANDS, DeviceShare, Efficiency, Share, band_of
 from domain.catalogues.language_models import LanguageModel
 from domain.performance.roofline import DEFAULT_LAUNCH_S, LAUNCH_S
 from ingest.importers import Refused, import_paths
 from predictor.features.dataset import Row, row_from_event
 from predictor.llm_serving.deployment import Deployment, deployment_of
+from predictor.llm_serving.device_shares import LEAST, MOST, DeviceShares
 from predictor.llm_serving.physics import Device, device_of, estimate
 
 OWN_ROWS = Path(__file__).with_name("engine_rows.csv")
@@ -64,10 +65,12 @@ USUAL_TOKENS = (1024, 128)
 """Of rows that do not say how long their requests are."""
 SPREAD = 0.5
 """The width where fewer than three devices tell of one: a factor of 1.65."""
-LEAST, MOST = 0.02, 1.1
-"""Shares that are believed; beyond them a row or a data sheet is wrong."""
-LAUNCHES = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
+LAUNCHES = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Times the platform's usual launch that are tried."""
+ALIKE = 0.015
+"""Errors (log) that differ by less tell nothing of a launch."""
+FEW = 6
+"""So many of them where fewer than three devices tell."""
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +101,10 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         result = estimate(self.model, self.deployment, device)
         return result.ttft_s if self.phase == "prefill" else result.tpot_s
 
+    def at(self, share: float, launch_s: float) -> float:
+        """Return the seconds at a share of what bounds its phase."""
+        return self.made(1.0, share, launch_s) if self.phase == "prefill" else self.made(share, 1.0, launch_s)
+
 
 def main() -> None:
     """Fit, print the table, and write the file where that is asked."""
@@ -105,7 +112,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    points = [*_own(), *(point for name in PUBLISHED for point in _published(options.data / name))]
+    points = [*own_points(), *(point for name in PUBLISHED for point in published_points(options.data / name))]
     fitted = fit(points)
     print(table(fitted))
     if options.write:
@@ -140,7 +147,7 @@ def fit(points: Sequence[Point]) -> list[Efficiency]:
     groups: dict[tuple[str, str, str | None], list[Point]] = defaultdict(list)
     for point in points:
         groups[point.engine, point.platform, point.kind if point.platform == "openvino" else None].append(point)
-    result = {key: found for key, items in groups.items() if (found := _fitted(key, items)) is not None}
+    result = {key: found for key, items in groups.items() if (found := fitted_engine(key, items)) is not None}
     typical = _typical(list(result.values()))
     result = {
         key: item if item.prefill else msgspec.structs.replace(item, prefill=typical) for key, item in result.items()
@@ -171,7 +178,7 @@ def _launch(item: Efficiency, points: Sequence[Point]) -> float:
     """What a call costs by the rows of an engine that calls kernel after kernel, its shares being those of another."""
     share = item.decode["wide"].value
     each = [
-        (point.seconds - _made(point, share, 0.0)) / (_made(point, share, 1.0) - _made(point, share, 0.0))
+        (point.seconds - point.at(share, 0.0)) / (point.at(share, 1.0) - point.at(share, 0.0))
         for point in points
         if point.phase == "decode"
     ]
@@ -195,7 +202,7 @@ def _borrowed(engine: str, platform: str, other: Efficiency) -> Efficiency:
     )
 
 
-def _fitted(key: tuple[str, str, str | None], points: Sequence[Point]) -> Efficiency | None:
+def fitted_engine(key: tuple[str, str, str | None], points: Sequence[Point]) -> Efficiency | None:
     """Fit the launch under which shares of decoding explain most, then the shares."""
     engine, platform, kind = key
     prompts = [point for point in points if point.phase == "prefill"]
@@ -203,58 +210,89 @@ def _fitted(key: tuple[str, str, str | None], points: Sequence[Point]) -> Effici
     if not tokens:
         return None
     base = LAUNCH_S.get(platform, DEFAULT_LAUNCH_S)
-    tried = {factor: _shares(tokens, base * factor) for factor in LAUNCHES}
-    launch = min(tried, key=lambda factor: (_off(tokens, tried[factor], base * factor), factor))
+    factors = LAUNCHES if len({point.device for point in tokens}) > 2 else LAUNCHES[:FEW]
+    tried = {factor: device_shares(tokens, base * factor) for factor in factors}
+    off = {factor: left_out(tokens, tried[factor], base * factor) for factor in factors}
+    alike = ALIKE if factors is LAUNCHES else 0.0
+    launch = _usual_where_alike({factor: _off(tokens, off[factor]) for factor in factors}, alike)
+    launch_s = base * launch
+    asked = device_shares(prompts, launch_s)
     return Efficiency(
         engine=engine,
         platform=platform,
         kind=kind,
-        decode=tried[launch],
-        prefill=_shares(prompts, base * launch),
-        launch_s=float(f"{base * launch:.3g}"),
+        decode=_shares(tokens, tried[launch], off[launch]),
+        prefill=_shares(prompts, asked, left_out(prompts, asked, launch_s)),
+        launch_s=float(f"{launch_s:.3g}"),
         source="; ".join(sorted({point.source for point in points})),
+        decode_devices=tried[launch],
+        prefill_devices=asked,
     )
 
 
-def _off(points: Sequence[Point], shares: Mapping[str, Share], launch_s: float) -> float:
+def _usual_where_alike(off: Mapping[float, float], alike: float) -> float:
+    """Return the factor with the least error; of those that are hardly worse, the nearest to the platform's usual launch."""
+    best = min(off.values())
+    kept = [factor for factor, value in off.items() if value <= best + alike]
+    return min(kept, key=lambda factor: abs(math.log(max(factor, LAUNCHES[1] / 2))))
+
+
+def _off(points: Sequence[Point], errors: Sequence[float]) -> float:
     """The mean error (log) of the times, each device counting once."""
     by_device: dict[str, list[float]] = defaultdict(list)
+    for point, error in zip(points, errors, strict=True):
+        by_device[point.device].append(abs(error))
+    return sum(median(each) for each in by_device.values()) / len(by_device)
+
+
+def device_shares(points: Sequence[Point], launch_s: float) -> tuple[DeviceShare, ...]:
+    """Return the median share of each device with weights of each band."""
+    groups: dict[tuple[str, str], list[float]] = defaultdict(list)
     for point in points:
-        by_device[point.device].append(_error(point, shares[point.band].value, launch_s))
-    return sum(median(errors) for errors in by_device.values()) / len(by_device)
-
-
-def _error(point: Point, share: float, launch_s: float) -> float:
-    return abs(math.log(_made(point, share, launch_s) / point.seconds))
-
-
-def _made(point: Point, share: float, launch_s: float) -> float:
-    return point.made(1.0, share, launch_s) if point.phase == "prefill" else point.made(share, 1.0, launch_s)
-
-
-def _shares(points: Sequence[Point], launch_s: float) -> dict[str, Share]:
-    """The shares by band of weights."""
-    bands: dict[str, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
-    for point in points:
-        bands[point.band][point.device].append(point)
-    return {band: _share(bands[band], launch_s) for band in BANDS if bands.get(band)}
-
-
-def _share(by_device: Mapping[str, Sequence[Point]], launch_s: float) -> Share:
-    centres = {device: median(_solved(point, launch_s) for point in points) for device, points in by_device.items()}
-    width = SPREAD
-    if len(centres) > 2:
-        errors: list[float] = []
-        for left_out, points in by_device.items():
-            others = median(centre for device, centre in centres.items() if device != left_out)
-            errors += [_error(point, others, launch_s) for point in points]
-        width = sorted(errors)[math.ceil(0.8 * len(errors)) - 1]
-    return Share(
-        value=float(f"{median(centres.values()):.3g}"),
-        width=float(f"{max(width, 0.1):.3g}"),
-        rows=sum(map(len, by_device.values())),
-        devices=len(centres),
+        groups[point.device, point.band].append(_solved(point, launch_s))
+    return tuple(
+        DeviceShare(device=device, band=band, value=float(f"{median(each):.3g}"), rows=len(each))
+        for (device, band), each in sorted(groups.items())
     )
+
+
+def left_out(points: Sequence[Point], shares: Sequence[DeviceShare], launch_s: float) -> list[float]:
+    """Return log(predicted / measured) of each point, from the shares of the other devices."""
+    others: dict[str, DeviceShares | None] = {}
+    errors: list[float] = []
+    for point in points:
+        rest = [share for share in shares if share.device != point.device]
+        if point.device not in others:
+            others[point.device] = DeviceShares.fit(rest, point.platform)
+        share = predicted(others[point.device], rest or shares, point)
+        errors.append(math.log(point.at(share, launch_s) / point.seconds))
+    return errors
+
+
+def predicted(process: DeviceShares | None, shares: Sequence[DeviceShare], point: Point) -> float:
+    """Return the share of a point's device: what the process says, else the median of the devices that are known."""
+    value = None if process is None else process.predict(hardware.require(point.device), point.platform, point.band)
+    return value or median(share.value for share in shares)
+
+
+def _shares(points: Sequence[Point], shares: Sequence[DeviceShare], errors: Sequence[float]) -> dict[str, Share]:
+    """The shares by band of weights, as wide as what was left out lay off."""
+    result: dict[str, Share] = {}
+    for band in BANDS:
+        here = [share for share in shares if share.band == band]
+        if not here:
+            continue
+        width = SPREAD
+        if len(here) > 2:
+            off = sorted(abs(error) for point, error in zip(points, errors, strict=True) if point.band == band)
+            width = off[math.ceil(0.8 * len(off)) - 1]
+        result[band] = Share(
+            value=float(f"{median(share.value for share in here):.3g}"),
+            width=float(f"{max(width, 0.1):.3g}"),
+            rows=sum(share.rows for share in here),
+            devices=len(here),
+        )
+    return result
 
 
 def _solved(point: Point, launch_s: float) -> float:
@@ -262,11 +300,12 @@ def _solved(point: Point, launch_s: float) -> float:
     low, high = math.log(LEAST), math.log(MOST)
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (middle, high) if _made(point, math.exp(middle), launch_s) > point.seconds else (low, middle)
+        low, high = (middle, high) if point.at(math.exp(middle), launch_s) > point.seconds else (low, middle)
     return math.exp((low + high) / 2)
 
 
-def _own() -> Iterator[Point]:
+def own_points() -> Iterator[Point]:
+    """Yield the figures of `engine_rows.csv`."""
     with OWN_ROWS.open(newline="") as lines:
         for entry in csv.DictReader(lines):
             for phase, tokens in (("prefill", "prompt"), ("decode", "output")):
@@ -288,7 +327,8 @@ def _own() -> Iterator[Point]:
                 yield from _point(row, phase, seconds, "published discussions (research/engine_rows.csv)")
 
 
-def _published(path: Path) -> Iterator[Point]:
+def published_points(path: Path) -> Iterator[Point]:
+    """Yield the figures of single requests in a published table."""
     for event in import_paths("auto", [path]):
         row = None if isinstance(event, Refused) or "measurement" not in event["type"] else row_from_event(event)
         requests = 0 if row is None else row.concurrency or row.batch_size or 1

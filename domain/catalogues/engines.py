@@ -17,6 +17,7 @@ import msgspec
 from domain.vocabulary import PRECISION_BITS, WEIGHT_BITS, arithmetic_precision
 
 __all__ = [
+    "DeviceShare",
     "Efficiency",
     "Engine",
     "Share",
@@ -79,10 +80,19 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     devices: int
 
 
+class DeviceShare(msgspec.Struct, frozen=True, kw_only=True):
+    """The share that one device reaches with weights of a band: the median of its `rows`."""
+
+    device: str
+    band: str
+    value: float
+    rows: int
+
+
 class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine reaches on a platform, by the band of the weights' bits: of the bandwidth in decoding, of the 16-bit
     peak on a prompt. `launch_s` is what one kernel costs apart from its work, `source` where the figures are from, and
-    `kind` the kind of device where the platform drives several.
+    `kind` the kind of device where the platform drives several. The devices that the shares are medians of stand beside them.
     """
 
     engine: str
@@ -92,6 +102,8 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     launch_s: float
     source: str
     kind: str | None = None
+    decode_devices: tuple[DeviceShare, ...] = ()
+    prefill_devices: tuple[DeviceShare, ...] = ()
 
 
 class _Engines(msgspec.Struct, kw_only=True):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from domain.catalogues.engines import BANDS, Share, band_of, efficiency_of, format_of
+from domain.catalogues.engines import BANDS, DeviceShare, Share, band_of, efficiency_of, format_of
 from domain.catalogues.hardware import HardwareSpec
 from predictor.features.dataset import Row
 from predictor.llm_serving.deployment import Storage
+from predictor.llm_serving.device_shares import share_on
 from predictor.llm_serving.physics import Device
 
 __all__ = ["UsualShares", "shares_of", "usual_device", "widely_known"]
@@ -34,8 +35,15 @@ def shares_of(row: Row, storage: Storage, spec: HardwareSpec) -> UsualShares | N
     if known is None:
         return None
     band = band_of(8 * storage.expert_bytes)
-    decode, prefill = _nearest(known.decode, band), _nearest(known.prefill, band)
+    decode = _on(_nearest(known.decode, band), known.decode_devices, spec, row.platform, band)
+    prefill = _on(_nearest(known.prefill, band), known.prefill_devices, spec, row.platform, band)
     return UsualShares(decode=decode, prefill=prefill, launch_s=known.launch_s, source=known.source)
+
+
+def _on(share: Share, devices: tuple[DeviceShare, ...], spec: HardwareSpec, platform: str, band: str) -> Share:
+    """The share with its value on this device, where the devices most like it tell."""
+    value = share_on(devices, spec, platform, band) if devices else None
+    return share if value is None else msgspec.structs.replace(share, value=value)
 
 
 def widely_known(row: Row) -> bool:

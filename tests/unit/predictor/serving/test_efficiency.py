@@ -8,6 +8,7 @@ import pytest
 
 from domain.catalogues import engines, hardware, language_models
 from predictor.llm_serving.deployment import Deployment, deployment_of
+from predictor.llm_serving.device_shares import share_on
 from predictor.llm_serving.efficiency import shares_of, usual_device, widely_known
 from predictor.llm_serving.physics import device_of
 
@@ -29,7 +30,10 @@ def test_a_device_is_used_by_the_share_of_the_bits_of_its_weights(served: Any) -
         storage = deployment(row).storage
         shares = shares_of(row, storage, CARD)
         assert shares is not None
-        assert shares.decode == known.decode[band]
+        assert shares.decode.width == known.decode[band].width
+        assert shares.decode.value == share_on(
+            known.decode_devices, CARD, "cuda", engines.band_of(8 * storage.expert_bytes)
+        )
         full = device_of(CARD, "cuda", storage, 4e-6)
         assert full is not None
         used = usual_device(full, shares)

@@ -64,7 +64,7 @@ def test_a_width_holds_four_of_five_rows_of_devices_that_were_left_out(served: A
 
 
 def test_every_published_figure_is_of_a_known_model_device_and_engine() -> None:
-    own = list(engine_efficiencies._own())
+    own = list(engine_efficiencies.own_points())
     assert len(own) >= 200
     assert {point.engine for point in own} <= set(engines.catalogue())
     assert all(point.seconds > 0 and point.source for point in own)
