@@ -54,7 +54,8 @@ class DeviceShares(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         noise = np.array([_DEVICE + _ROW / share.rows for share, _ in kept])
         mean = float(values.mean())
         covariance = _likeness(coordinates, bands, coordinates, bands) + np.diag(noise)
-        return cls(coordinates=coordinates, bands=bands, mean=mean, weights=np.linalg.solve(covariance, values - mean))
+        weights = np.asarray(np.linalg.solve(covariance, values - mean), dtype=np.float64)
+        return cls(coordinates=coordinates, bands=bands, mean=mean, weights=weights)
 
     def predict(self, spec: HardwareSpec, platform: str, band: str) -> float | None:
         """Return the share on a device, or None where the catalogue does not know its bandwidth or its peak."""

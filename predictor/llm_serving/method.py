@@ -25,15 +25,20 @@ LEARNERS = (
 SHOTS = 10
 NOMINALS = (0.5, 0.8, 0.9)
 MOST_LOWERED = 0.3
+LOWERED = {"ttft": 1.0, "tpot": 0.5}
 """Of a log-normal value with variance v, the estimate with the least expected relative error lies v below the median.
-Time to the first token of something new is that uncertain, since a queue may or may not form."""
+Time to the first token of something new is that uncertain, since a queue may or may not form; the time of a token less so."""
+PRIOR_SHOTS = 15
+"""So many shots' worth of trust in the spread that other devices and models have."""
+TYPICAL = 0.6
+"""What quantile of devices or models the next one is taken to be, once its own shots said how far off it lies."""
 
 
 class FittedServing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What was learned: neighbours, and trees on their answer for the models, engines and devices in `known`.
 
     `usual` is the neighbours' usual spread, `reach` how many spreads hold a share of the errors after a few rows of
-    something new, and `corrected` says whether such rows are among the neighbours. What trees say of a device or a model that they never met only adds to
+    something new, and `strangeness` how many spreads those rows were off themselves, where there are some. What trees say of a device or a model that they never met only adds to
     the error of its neighbours.
     """
 
@@ -42,18 +47,19 @@ class FittedServing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     usual: float
     known: dict[str, frozenset[str]]
     reach: dict[float, float]
-    corrected: bool = False
+    strangeness: float | None = None
 
     def predict(self, table: Table) -> Prediction:
         """Return log(target / prior); a row is as difficult as its neighbours are far and undecided."""
         mean, variance = self.neighbours.predict(points_of(table))
         knows = self._knows(table)
-        lowered = np.minimum(variance, MOST_LOWERED) if table.target == "ttft" else np.zeros(len(table))
-        residual = np.where(knows, mean, mean - lowered)
+        residual = mean - np.minimum(LOWERED.get(table.target, 0.0) * variance, MOST_LOWERED)
         if knows.any():
             residual[knows] += self.trees.predict(_with(table.values, mean, variance)[knows])
         spread = np.sqrt(variance)
-        widths = {nominal: reach * spread for nominal, reach in self.reach.items()} if self.corrected else None
+        widths = None
+        if self.strangeness is not None:
+            widths = {nominal: reach * self.strangeness * spread for nominal, reach in self.reach.items()}
         return Prediction(residual=residual, difficulty=spread / self.usual, widths=widths)
 
     def _knows(self, table: Table) -> NDArray[np.bool_]:
@@ -62,9 +68,11 @@ class FittedServing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return np.asarray(np.all(np.array(existing, dtype=bool), axis=0), dtype=np.bool_)
 
     def adapted(self, shots: Table) -> FittedServing:
-        """Return the same with the shots among the neighbours; the trees stay."""
-        extended = self.neighbours.extended(points_of(shots), shots.residual)
-        return msgspec.structs.replace(self, neighbours=extended, corrected=True)
+        """Return the same with the shots among the neighbours; the trees stay. Shots that are far off widen the intervals."""
+        points = points_of(shots)
+        strangeness = _strangeness(shots.residual, *self.neighbours.joint(points))
+        extended = self.neighbours.extended(points, shots.residual)
+        return msgspec.structs.replace(self, neighbours=extended, strangeness=strangeness)
 
 
 class ServingMethod(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,20 +125,32 @@ def _absences(table: Table) -> list[list[NDArray[np.intp]]]:
 def _reach(neighbours: Neighbours, labels: dict[str, NDArray[Any]]) -> dict[float, float]:
     """Return by nominal coverage how many spreads hold it, from devices and models of which ten rows were left in.
 
-    Each device or model is one draw of how far off the next one may be, so it is the upper quartile of theirs, and
-    of devices or of models whichever are further off.
+    Errors are in units of how far off those ten rows were. Each device or model is one draw, and of devices or of models
+    count whichever are further off.
     """
     reach = dict.fromkeys(NOMINALS, 0.0)
     generator = np.random.default_rng(0)
     for name in ("device", "model"):
-        left_out = [generator.permutation(group)[SHOTS:] for group in _groups(labels[name])]
-        mean, variance = neighbours.without(left_out)
+        groups = [group for group in map(generator.permutation, _groups(labels[name])) if len(group) > SHOTS]
+        mean, variance = neighbours.without([group[SHOTS:] for group in groups])
         strange = np.abs(neighbours.residual - mean) / np.sqrt(variance)
-        scores = [strange[group] for group in left_out if len(group) > SHOTS]
+        scores = [strange[group[SHOTS:]] / _of_shots(neighbours, group) for group in groups]
         for nominal in NOMINALS:
             each = [np.quantile(score, nominal) for score in scores]
-            reach[nominal] = max(reach[nominal], float(np.quantile(each, 0.75)) if each else math.inf)
+            reach[nominal] = max(reach[nominal], float(np.quantile(each, TYPICAL)) if each else math.inf)
     return reach
+
+
+def _of_shots(neighbours: Neighbours, group: NDArray[np.intp]) -> float:
+    mean, covariance = neighbours.left_out(group)
+    return _strangeness(neighbours.residual[group[:SHOTS]], mean[:SHOTS], covariance[:SHOTS, :SHOTS])
+
+
+def _strangeness(residual: Array, mean: Array, covariance: Matrix) -> float:
+    """Return how many spreads shots are off what is expected of them; a few are believed in part."""
+    off = residual - mean
+    squared = float(off @ np.linalg.solve(covariance, off))
+    return math.sqrt((PRIOR_SHOTS + squared) / (PRIOR_SHOTS + len(off)))
 
 
 def _groups(names: NDArray[Any]) -> list[NDArray[np.intp]]:

@@ -112,14 +112,14 @@ class Points(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def labels_of(table: Table) -> dict[str, NDArray[Any]]:
-    """Return what rows may share, one name a row."""
+    """Return what rows may share, one name a row; the month stands for a version that nobody stated."""
     engine = [f"{row.runtime}{'/apart' if 'decode' in row.options else ''}" for row in table.rows]
     deployment = [repr((model, _deployment(row))) for model, row in zip(table.architecture, table.rows, strict=True)]
     return {
         "model": table.architecture,
         "engine": np.array(engine, dtype=str),
         "device": np.array([row.hardware for row in table.rows], dtype=str),
-        "version": np.array([row.runtime_version for row in table.rows], dtype=str),
+        "version": np.array([row.runtime_version or (row.time or "")[:7] for row in table.rows], dtype=str),
         "deployment": np.array(deployment, dtype=str),
     }
 
