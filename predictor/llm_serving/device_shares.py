@@ -34,12 +34,16 @@ _DEVICE, _ROW = 0.01, 0.05
 
 
 class DeviceShares(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A fitted process over the devices of one engine and phase on one platform."""
+    """A fitted process over the devices of one engine and phase on one platform.
+
+    No device is taken to reach more or less than those that are known (`between`).
+    """
 
     coordinates: Matrix
     bands: Array
     mean: float
     weights: Array
+    between: tuple[float, float]
 
     @classmethod
     def fit(cls, shares: Sequence[DeviceShare], platform: str) -> DeviceShares | None:
@@ -54,8 +58,9 @@ class DeviceShares(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         noise = np.array([_DEVICE + _ROW / share.rows for share, _ in kept])
         mean = float(values.mean())
         covariance = _likeness(coordinates, bands, coordinates, bands) + np.diag(noise)
+        between = math.exp(float(values.min())), math.exp(float(values.max()))
         weights = np.asarray(np.linalg.solve(covariance, values - mean), dtype=np.float64)
-        return cls(coordinates=coordinates, bands=bands, mean=mean, weights=weights)
+        return cls(coordinates=coordinates, bands=bands, mean=mean, weights=weights, between=between)
 
     def predict(self, spec: HardwareSpec, platform: str, band: str) -> float | None:
         """Return the share on a device, or None where the catalogue does not know its bandwidth or its peak."""
@@ -63,7 +68,7 @@ class DeviceShares(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if place is None:
             return None
         here = _likeness(np.array([place]), np.array([float(BANDS.index(band))]), self.coordinates, self.bands)[0]
-        return min(max(math.exp(self.mean + float(here @ self.weights)), LEAST), MOST)
+        return min(max(math.exp(self.mean + float(here @ self.weights)), self.between[0]), self.between[1])
 
 
 def _likeness(left: Matrix, left_bands: Array, right: Matrix, right_bands: Array) -> Matrix:

@@ -10,7 +10,7 @@ from domain.catalogues import hardware
 from predictor.features.table import Table
 from predictor.learning.training import Learner
 from predictor.llm_serving.method import FittedServing, ServingMethod
-from predictor.llm_serving.neighbours import Neighbours, points_of
+from predictor.llm_serving.neighbours import Neighbours, labels_of, points_of
 from predictor.llm_serving.table import tabulate
 
 QUICK = ServingMethod(
@@ -113,3 +113,33 @@ def test_only_what_was_corrected_by_rows_of_its_own_says_how_sure_it_is(table) -
     assert (narrow > 0).all()
     assert (narrow < wide).all()
     assert np.argmax(narrow) == np.argmax(corrected.difficulty)
+
+
+def test_shots_that_lie_far_off_widen_the_intervals_of_their_device(table) -> None:
+    new = on(table, "nvidia-h100-sxm")
+    fitted, part = QUICK.fit(table.take(~new)), table.take(new)
+    shots = part.take(np.arange(0, len(part), 4))
+    odd = msgspec.structs.replace(shots, measured=shots.measured * np.where(np.arange(len(shots)) % 2, 4.0, 0.25))
+    plain, strange = (fitted.adapted(rows).predict(part).widths for rows in (shots, odd))
+    assert plain is not None and strange is not None
+    assert (strange[0.8] > 2 * plain[0.8]).all()
+
+
+def test_the_time_of_a_token_lies_below_the_median_by_what_is_unknown_of_it(table) -> None:
+    new = on(table, "nvidia-h100-sxm")
+    fitted, part = QUICK.fit(table.take(~new)), table.take(new)
+    mean, variance = fitted.neighbours.predict(points_of(part))
+    assert fitted.predict(part).residual == pytest.approx(mean - np.minimum(variance / 2, 0.3))
+    # A rate is judged by another error: its estimate is the median.
+    rate = msgspec.structs.replace(part, target="throughput")
+    assert fitted.predict(rate).residual == pytest.approx(mean)
+
+
+def test_the_month_stands_for_a_version_that_nobody_stated(served) -> None:
+    rows = [
+        served(runtime_version=version, concurrency=index + 1, time=time)
+        for index, (version, time) in enumerate(
+            [("", "2026-02-03"), ("", "2026-02-20"), ("", None), ("0.18.0", "2026-02-03")]
+        )
+    ]
+    assert labels_of(tabulate(rows, hardware.find))["version"].tolist() == ["2026-02", "2026-02", "", "0.18.0"]
