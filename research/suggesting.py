@@ -31,7 +31,7 @@ from predictor.learning.building import LIGHT
 from predictor.learning.method import Fitted, Method
 from predictor.learning.parametric import ParametricMethod
 from predictor.learning.trees import TreeMethod
-from predictor.shipped.__main__ import table_of
+from predictor.shipped.building import timm_rows, timm_table
 from predictor.suggesting.belief import Belief, Kernel, Points, covariance
 from predictor.suggesting.suggestion import choose, run_seconds
 
@@ -251,7 +251,7 @@ def main() -> None:
     outcomes: list[Outcome] = []
     if options.timm:
         method, budgets = (CalibratedMethod(TREES), SOME) if options.service else (OffsetMethod(TREES), BUDGETS)
-        table, _ = table_of(options.timm, options.traces)
+        table, _ = timm_table(timm_rows(options.timm)[0], options.traces)
         outcomes += of_devices(table, options.devices, options.divisions, method, budgets)
     if options.files:
         outcomes += of_files(read(options.files), options.divisions)

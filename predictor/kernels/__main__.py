@@ -9,7 +9,7 @@ and trees go into the shipped predictor. A device is left out with its siblings.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from predictor.artifact.artifact import load_shipped, write_folder
 from predictor.kernels.fitting import FittedClass, fit_class
 from predictor.kernels.kept import TREES, Kernels, chip_of
 from predictor.kernels.rows import KernelRows, kernel_rows
+from predictor.learning.training import Trees
 
 FORMATS = ("aiconfigurator-kernels", "neusight-operators")
 
@@ -56,24 +57,17 @@ def left_out(name: str, rows: KernelRows) -> dict[str, dict[str, float]]:
     return scores
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit, measure and write."""
-    parser = argparse.ArgumentParser(
-        prog="python -m predictor.kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("files", type=Path, nargs="+")
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    rows = kernel_rows(events_of(options.files), hardware.find)
+def fit_kernels(files: Sequence[Path], say: Callable[[str], None]) -> tuple[Kernels, dict[str, Trees]]:
+    """Return what the card keeps of the kernels in published tables, and their trees by name."""
+    rows = kernel_rows(events_of(files), hardware.find)
     fitted: dict[str, FittedClass] = {}
     scores: dict[str, Any] = {}
     for name, part in sorted(rows.items()):
         scores[name] = left_out(name, part)
         fitted[name] = fit_class(name, part.columns, part.seconds)
-        print(f"{name}: {len(part):,} kernels, {fitted[name].parameters}")
+        say(f"{name}: {len(part):,} kernels, {fitted[name].parameters}")
         for device, score in scores[name].items():
-            print(f"  {device:40} {score}")
-    shipped = load_shipped()
+            say(f"  {device:40} {score}")
     kernels = Kernels(
         parameters={name: item.parameters for name, item in fitted.items()},
         places=sorted(
@@ -83,6 +77,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows={name: len(part) for name, part in rows.items()},
     )
     trees = {f"{TREES}{name}.{key}": trees for name, item in fitted.items() for key, trees in item.trees.items()}
+    return kernels, trees
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fit, measure and write."""
+    parser = argparse.ArgumentParser(
+        prog="python -m predictor.kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    kernels, trees = fit_kernels(options.files, print)
+    shipped = load_shipped()
     card = msgspec.structs.replace(shipped.card, kernels=kernels)
     others = {name: item for name, item in shipped.others.items() if not name.startswith(TREES)}
     print(write_folder(options.out, card, shipped.base, {**others, **trees}))

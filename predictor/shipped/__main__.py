@@ -1,121 +1,66 @@
-"""Make the shipped predictor again.
+"""Make the shipped predictor again from raw files, with one command.
 
-    python -m predictor.shipped --timm RESULTS --traces TRACES.ndjson.gz --measurements data/*.ndjson.gz --out predictor/prior
+    python -m predictor.shipped --data DATA --commit COMMIT --out predictor/shipped
+    python -m predictor.shipped --data DATA --commit COMMIT --check      # only compare with the predictor that ships
+    python -m predictor.shipped --data DATA --only serving general --out predictor/shipped
 
-RESULTS is the folder `results/` of a clone of https://github.com/huggingface/pytorch-image-models (Apache-2.0); say its
-commit with --commit. The shipped one was made at commit 90cae8c5ab83d2d7e23b1fb2bab1559bfdcbc7e9, with older runs of the
-same files beside the newest as NAME@DATE-COMMIT.csv (`git show COMMIT:results/NAME.csv`), and without the files of the
-RTX PRO 6000 Max-Q. TRACES is made from the same folder by
+DATA holds the folders timm, aiconfigurator, argonne and kernels with the files that docs/importers.md names. `timm` is the
+folder `results/` of a clone of https://github.com/huggingface/pytorch-image-models (Apache-2.0) at COMMIT. The shipped
+predictor was made at 90cae8c5ab83d2d7e23b1fb2bab1559bfdcbc7e9, with older runs of the same files beside the newest as
+NAME@DATE-COMMIT.csv (`git show COMMIT:results/NAME.csv`), and without the files of the RTX PRO 6000 Max-Q. Our own
+measurements are those of `data/`. The published rows and the operator traces come from the package; `research.pack_evidence`
+and `research.pack_traces` make these two from raw files. The work of timm's models can be traced anew instead, which needs
+torch and timm: `python research/trace_timm.py RESULTS TRACES.ndjson.gz`, then `--traces TRACES.ndjson.gz`.
 
-    python research/trace_timm.py RESULTS TRACES.ndjson.gz
-
-which needs torch and timm. What is known of serving comes from --serving, see predictor/shipped/serving.py. Fitting takes about twenty seconds on one core, scoring on held-out groups thirty times that.
-The same files give the same digest.
+Parts are made in this order, each on top of those before it: base (timm's trees), first-party (few-shot rows, tails, outcomes,
+memory), serving, kernels, general. With --only the other parts stay as they ship. On one core it takes about fifteen minutes
+for the base, two for serving, ten for kernels and twenty for the general route. The same files give the same digest.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import hashlib
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
+from predictor.artifact.artifact import load_shipped, write_folder
+from predictor.shipped.building import PARTS, Parts, Sources, differences, rebuild
 
-from domain.catalogues import hardware
-from domain.events import MEASUREMENT_RECORDED
-from ingest.importers import Refused, import_paths
-from predictor.artifact.artifact import write_folder
-from predictor.features.dataset import row_from_event, training_rows
-from predictor.features.operators_route import tabulate
-from predictor.features.table import Table
-from predictor.features.traces import TraceBook, trace_from_data
-from predictor.learning.building import build_from_table
-from predictor.shipped.first_party import with_measurements
-from predictor.shipped.serving import with_serving
+__all__ = ["main"]
 
-SHOTS = (0, 10)
-LIMITS = [
-    "on GPUs vision models in torch with autocast to fp16 on three NVIDIA cards, training on one of them",
-    "served language models from published tables of 12 accelerators, the time to the first token on five NVIDIA ones",
-    "text, audio, multimodal models and OpenVINO: few rows of one machine with two cores of an Intel Xeon",
-    "other software and other vendors get the roofline until something is measured there",
-    "times are means over timm's benchmark loop, mostly at the largest batch that fits; batch 1 only on CPUs",
-    "a device that did not train is not calibrated until a few measurements of it are there",
-    "new device and new family together are covered by no width that was measured",
-]
+MEASUREMENTS = Path(__file__).parents[2] / "data"
 
 
-def read_rows(folder: Path) -> tuple[list[Any], dict[str, int]]:
-    """Return the training rows of a results folder and how many rows were refused."""
-    refused = taken = 0
-
-    def rows() -> Iterator[Any]:
-        nonlocal refused, taken
-        for item in import_paths("timm", [folder]):
-            if isinstance(item, Refused):
-                refused += 1
-            elif item["type"] == MEASUREMENT_RECORDED:
-                taken += 1
-                yield row_from_event(item)
-
-    kept = training_rows(rows(), mode=None)
-    return kept, {"read": taken, "refused": refused, "kept": len(kept)}
-
-
-def read_traces(path: Path) -> TraceBook:
-    """Return the traces of a compressed NDJSON file."""
-    with gzip.open(path, "rt") as lines:
-        return TraceBook(trace_from_data(json.loads(line)) for line in lines)
-
-
-def table_of(timm: Path, traces: Path) -> tuple[Table, dict[str, Any]]:
-    """Return the training table and what it was made from."""
-    rows, counts = read_rows(timm)
-    table = tabulate(rows, read_traces(traces), hardware.find)
-    return table, {"measurements": counts, "left_out": table.dropped}
-
-
-def main() -> int:
-    """Build, score and write the predictor; print its digest."""
+def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
+    """Build and write the predictor, or compare it with the one that ships; return 1 where they differ."""
     parser = argparse.ArgumentParser(
         prog="python -m predictor.shipped", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--timm", type=Path, required=True, help="folder of timm's result files")
-    parser.add_argument("--traces", type=Path, required=True, help="operator traces of the same models")
+    parser.add_argument("--data", type=Path, required=True, help="folder of published measurements")
+    parser.add_argument("--traces", type=Path, help="operator traces of timm's models; those that ship by default")
     parser.add_argument(
-        "--measurements", type=Path, nargs="*", default=[], help="events of our runner, data/*.ndjson.gz"
+        "--measurements", type=Path, nargs="*", help="events of our runner; data/*.ndjson.gz by default"
     )
-    parser.add_argument(
-        "--serving", type=Path, nargs="*", default=[], help="published measurements of served language models"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder to write to")
-    parser.add_argument("--commit", default=None, help="commit of the clone the results come from")
-    options = parser.parse_args()
-    table, counts = table_of(options.timm, options.traces)
-    card, base, others = build_from_table(table, hardware.find, shots=SHOTS, fields=False)
-    digest = hashlib.sha256()
-    for path in sorted(options.timm.glob("benchmark-*.csv")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    with gzip.open(options.traces) as lines:
-        traced = hashlib.sha256(lines.read()).hexdigest()
-    source = {
-        "name": "timm benchmark results",
-        "repository": "https://github.com/huggingface/pytorch-image-models",
-        "folder": "results",
-        "commit": options.commit,
-        "licence": "Apache-2.0",
-        "sha256": digest.hexdigest(),
-        **counts,
-    }
-    ours = {"name": "operator traces of the same models", "licence": "own work", "sha256": traced}
-    card = msgspec.structs.replace(card, limits=LIMITS, data={"rows": len(table), "sources": [source, ours]})
-    card = with_measurements(card, sorted(options.measurements))
-    card, others = with_serving(card, others, options.serving)
-    print(write_folder(options.out, card, base, others))
+    parser.add_argument("--commit", help="commit of the clone that timm's results come from")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="part", help="parts to make anew")
+    parser.add_argument("--out", type=Path, help="folder to write to")
+    parser.add_argument("--check", action="store_true", help="write nothing, compare with the predictor that ships")
+    options = parser.parse_args(arguments)
+    if options.check == (options.out is not None):
+        parser.error("name a folder with --out, or compare with --check")
+    own = sorted(MEASUREMENTS.glob("*.ndjson.gz")) if options.measurements is None else sorted(options.measurements)
+    sources = Sources.in_folder(options.data, measurements=tuple(own), traces=options.traces, commit=options.commit)
+    if missing := sources.missing(options.only):
+        parser.error(f"not there: {', '.join(map(str, missing))}; docs/importers.md says where the files come from")
+    shipped = load_shipped()
+    made = rebuild(sources, shipped, options.only, say)
+    if options.check:
+        changed = differences(made, Parts.of(shipped))
+        say(f"{made.digest} {'differs from' if changed else 'is'} {shipped.digest}")
+        for name in changed:
+            say(f"  {name}")
+        return int(bool(changed))
+    say(write_folder(options.out, made.card, made.base, made.others))
     return 0
 
 

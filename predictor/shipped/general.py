@@ -9,7 +9,7 @@ The published rows are those of `ingest.evidence`, the parameters of kernels tho
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from domain.catalogues import hardware
 from domain.events import MEASUREMENT_RECORDED
 from ingest import evidence
 from predictor.answering.facts import trace_from_row
-from predictor.artifact.artifact import load_shipped, write_folder
+from predictor.artifact.artifact import Card, load_shipped, write_folder
 from predictor.features.dataset import Row, row_from_event, training_rows
 from predictor.features.operators_route import tabulate
 from predictor.features.shipped_traces import shipped_rows
@@ -27,9 +27,10 @@ from predictor.features.table import Table
 from predictor.features.traces import Trace, TraceBook
 from predictor.general.building import build_general
 from predictor.general.method import GENERAL
+from predictor.learning.training import Trees
 from predictor.shipped.first_party import measured_in
 
-__all__ = ["general_table", "main", "shipped_book"]
+__all__ = ["general_table", "main", "shipped_book", "with_general"]
 
 
 def published() -> Iterator[Row]:
@@ -56,6 +57,21 @@ def shipped_book(rows: Sequence[Row], traces: Sequence[Trace] = ()) -> TraceBook
     return TraceBook([*map(trace_from_row, shipped_rows(names)), *traces])
 
 
+def with_general(
+    card: Card, others: Mapping[str, Trees], table: Table, say: Callable[[str], None]
+) -> tuple[Card, dict[str, Trees]]:
+    """Return the card and the trees with the general route of a table, in the place of what was there.
+
+    Raises ValueError for a card without kernels.
+    """
+    if card.kernels is None:
+        raise ValueError("the general route rests on kernels: make those first")
+    say(f"{len(table):,} rows; left out: {table.dropped}")
+    general, trees = build_general(table, card.kernels.parameters, say=say)
+    kept = {name: item for name, item in others.items() if not name.startswith(GENERAL)}
+    return msgspec.structs.replace(card, general=general), {**kept, **trees}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit, measure, and write the shipped predictor with this general route."""
     parser = argparse.ArgumentParser(
@@ -69,12 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     shipped = load_shipped()
     if shipped.card.kernels is None:
         parser.error("the shipped predictor has no kernels; run python -m predictor.kernels first")
-    table = general_table(options.measurements)
-    print(f"{len(table):,} rows; left out: {table.dropped}")
-    general, trees = build_general(table, shipped.card.kernels.parameters, say=print)
-    card = msgspec.structs.replace(shipped.card, general=general)
-    others = {name: item for name, item in shipped.others.items() if not name.startswith(GENERAL)}
-    print(write_folder(options.out, card, shipped.base, {**others, **trees}))
+    card, others = with_general(shipped.card, shipped.others, general_table(options.measurements), print)
+    print(write_folder(options.out, card, shipped.base, others))
 
 
 if __name__ == "__main__":
