@@ -30,7 +30,7 @@ from predictor.learning.few_shot import Few, few_of
 from predictor.learning.method import Prediction
 from predictor.shipped.general import general_table
 
-__all__ = ["LINES", "PublishedLine", "run"]
+__all__ = ["LINES", "PublishedLine", "rows_of", "run"]
 
 MODEL_FOLDS = 4
 FIRST_PARTY = Path(__file__).parents[1] / "data"
@@ -88,6 +88,13 @@ def run(line: PublishedLine, seed: int = 0) -> dict[str, Any]:
                     fitted = _Route(fitted=method.fit(trained), trained=trained)
                 parts.append(_errors(everything, fitted, test, shots, [chip] * len(test)))
     return {**_summary(line, everything, parts), "route": "general", "method": "general"}
+
+
+def rows_of(line: PublishedLine) -> Table:
+    """Return the rows that a line is evaluated on, shots included."""
+    everything = table()
+    pairs = zip(everything.rows, everything.limits, strict=True)
+    return everything.take([index for index, (row, limits) in enumerate(pairs) if _asked(line, row, limits)])
 
 
 class _Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assay.accuracy.bounds import bounds_in
 from assay.accuracy.coverage import coverage_page
 from assay.accuracy.report import WORST_FAMILIES, report
 from assay.accuracy.results import Result, of_benchmarks, of_card
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["main", "write"]
 
 RESULTS = Path("benchmarks/results/accuracy")
+BOUNDS = Path("benchmarks/results/bounds")
 
 
-def write(out: Path, results: Path) -> list[Path]:
-    """Write `accuracy.md` and the pictures that it shows into a folder, and return their paths."""
+def write(out: Path, results: Path, bounds: Path) -> list[Path]:
+    """Write `accuracy.md`, the pictures that it shows and `coverage.md` into a folder, and return their paths."""
     from presentation.charts import chart_files
 
     predictor = load_shipped()
@@ -39,7 +41,7 @@ def write(out: Path, results: Path) -> list[Path]:
         path.write_bytes(chart_files.svg(chart))
         written.append(path)
     page, coverage = out / "accuracy.md", out / "coverage.md"
-    page.write_text(report(predictor, card, benchmarks, drawn), encoding="utf-8")
+    page.write_text(report(predictor, card, benchmarks, drawn, bounds_in(bounds)), encoding="utf-8")
     coverage.write_text(coverage_page(predictor), encoding="utf-8")
     return [page, coverage, *written]
 
@@ -78,8 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--results", type=Path, default=RESULTS, help="what `python -m benchmarks.accuracy` left (default: %(default)s)"
     )
+    parser.add_argument(
+        "--bounds", type=Path, default=BOUNDS, help="what `python -m research.bounds` left (default: %(default)s)"
+    )
     args = parser.parse_args(arguments)
-    for path in write(args.out, args.results):
+    for path in write(args.out, args.results, args.bounds):
         sys.stdout.write(f"{path}\n")
     return 0
 

@@ -14,18 +14,43 @@ from predictor.artifact.artifact import Card
 __all__ = ["Bar", "Result", "of_benchmarks", "of_card"]
 
 
+COVERAGE_TOLERANCE = 0.04
+"""How far the share of intervals that hold may lie from what they promise."""
+
+
 class Bar(NamedTuple):
-    """What an error must be at the most, and what it is; None where it was not evaluated."""
+    """What an error must be at the most, what would be good, and what it is; None where it was not evaluated.
+
+    `coverage` has the shares of intervals that held, by what they promise; empty where none was given.
+    """
 
     of: str
     figure: str
     most: float
+    reach: float | None
     found: float | None
+    coverage: Mapping[float, float] = {}
 
     @property
     def met(self) -> bool:
         """Whether the error is within the bar."""
         return self.found is not None and self.found <= self.most
+
+    @property
+    def reached(self) -> bool:
+        """Whether the error is within the reach."""
+        return self.found is not None and self.reach is not None and self.found <= self.reach
+
+    @property
+    def off_coverage(self) -> float | None:
+        """The largest difference of what intervals hold and promise, positive where they are too wide; None without any."""
+        return max((held - promise for promise, held in self.coverage.items()), key=abs, default=None)
+
+    @property
+    def covered(self) -> bool:
+        """Whether every interval holds what it promises, within the tolerance."""
+        # Shares are kept to six digits: a difference of exactly the tolerance is within it.
+        return self.off_coverage is not None and abs(self.off_coverage) <= COVERAGE_TOLERANCE + 1e-9
 
 
 class Result(NamedTuple):
@@ -64,12 +89,25 @@ def _result(path: Path) -> Result:
     try:
         answer = json.loads(path.read_text(encoding="utf-8"))
         line, parts = answer["line"], {"all": answer["overall"], **answer["by_hardware"]}
-        figure = line.get("figure", "mape")
-        bars = [Bar(of, figure, most, parts.get(of, {}).get(figure)) for of, most in line["bars"].items()]
-        return Result(path.stem, line["title"], answer, tuple(bars))
-    except (ValueError, KeyError, TypeError) as error:
+        bars = tuple(_bar(line, of, parts.get(of, {})) for of in line["bars"])
+        return Result(path.stem, line["title"], answer, bars)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
             f"{path} holds no evaluation: {error!r}.",
             field="results",
             remedy="Make it again: python -m benchmarks.accuracy --help.",
         ) from error
+
+
+def _bar(line: Mapping[str, Any], of: str, part: Mapping[str, Any]) -> Bar:
+    reaches, figure = line.get("reach") or {}, line.get("figure", "mape")
+    coverage = {nominal: part.get(f"coverage_{round(nominal * 100)}") for nominal in (0.8, 0.9)}
+    return Bar(
+        of=of,
+        figure=figure,
+        most=line["bars"][of],
+        # Results of before lines had a reach for each bar hold one figure.
+        reach=reaches.get(of) if isinstance(reaches, dict) else reaches,
+        found=part.get(figure),
+        coverage={nominal: held for nominal, held in coverage.items() if held is not None},
+    )

@@ -38,6 +38,7 @@ __all__ = [
     "of_same_design",
     "resolve_alias",
     "smaller_siblings",
+    "timm_base_name",
     "timm_family",
 ]
 
@@ -342,10 +343,15 @@ def timm_family(name: str) -> str:
 
     `timm/tf_efficientnetv2_s.in21k` is `efficientnetv2`, `resnet50d`, `seresnet50` and `wide_resnet50_2` are `resnet`.
     """
+    base = timm_base_name(name)
+    return _TIMM_KIN.get(base, base)
+
+
+def timm_base_name(name: str) -> str:
+    """Return the base name of a timm model's architecture: `seresnet50` is `seresnet`, which is of the family `resnet`."""
     base = name.lower().removeprefix("timm/").split(".")[0].replace("swin_v2_", "swinv2_")
     while mark := _TIMM_PREFIXES.match(base):
         base = base[mark.end() :]
     first = base.split("_")[0]
     match = _TIMM_BASE.fullmatch(first)
-    family = match.group(1) if match else first
-    return _TIMM_KIN.get(family, family)
+    return match.group(1) if match else first

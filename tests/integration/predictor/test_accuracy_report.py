@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay.accuracy import of_benchmarks, of_card, report
-from assay.accuracy.__main__ import RESULTS, main
+from assay.accuracy.__main__ import BOUNDS, RESULTS, main
+from assay.accuracy.bounds import Bound, Curve, Floor, Reference, Step
 from dashboard.screens.predictor.words import calibration
 from domain.errors import UsageError
 from predictor.artifact.artifact import load_shipped
@@ -20,6 +22,12 @@ from predictor.learning.trees import TreeMethod
 
 ROOT = Path(__file__).parents[3]
 BARS = {"nvidia-rtx-3090": 10.0, "nvidia-rtx-4090": 0.0001, "google-tpu-v5e": 0.1}
+REACH = {"nvidia-rtx-3090": 9.0, "nvidia-rtx-4090": 0.00009, "google-tpu-v5e": 0.08}
+BOUND = Bound(
+    floor=Floor(source="its own rows", rows=41, configurations=17, mape=0.0123, median_ape=0.004, ninety=0.037),
+    curve=Curve(of="devices", steps=[Step(groups=2, error=0.31), Step(groups=7, error=0.307)]),
+    references=[Reference(what="With the level of each device known", error=0.0777)],
+)
 
 
 @pytest.fixture(scope="module")
@@ -27,15 +35,16 @@ def results(table: Any, learners: Any, tmp_path_factory: pytest.TempPathFactory)
     """What the accuracy benchmark leaves: one evaluation that meets a bar, misses one, and was not asked for one."""
     folder = tmp_path_factory.mktemp("results")
     told = evaluate(table, CalibratedMethod(TreeMethod(learners)), "hardware", shots=10)
-    line = {"title": "an unseen GPU", "bars": BARS, "figure": "mape"}
+    line = {"title": "an unseen GPU", "bars": BARS, "reach": REACH, "figure": "mape"}
     (folder / "gpu-10.json").write_text(json.dumps({**told, "line": line}))
     return folder
 
 
 @pytest.fixture(scope="module")
 def written(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("docs")
-    assert main(["--out", str(out), "--results", str(results)]) == 0
+    out, bounds = tmp_path_factory.mktemp("docs"), tmp_path_factory.mktemp("bounds")
+    (bounds / "gpu-10.json").write_bytes(msgspec.json.encode(BOUND))
+    assert main(["--out", str(out), "--results", str(results), "--bounds", str(bounds)]) == 0
     return out
 
 
@@ -43,11 +52,20 @@ def test_bars_that_are_met_missed_and_not_evaluated_say_so(written: Path, result
     answer = json.loads((results / "gpu-10.json").read_text())["by_hardware"]
     text = (written / "accuracy.md").read_text()
     assert "1 of 3 bars are met" in text
-    lines = {line.split(" | ")[1]: line for line in text.splitlines() if line.startswith("| an unseen GPU |")}
+    lines = {
+        line.split(" | ")[2]: line for line in text.splitlines() if line.startswith("| `gpu-10` | an unseen GPU |")
+    }
     assert f"{answer['nvidia-rtx-3090']['mape'] * 100:.1f} %" in lines["nvidia-rtx-3090"]
-    assert " yes " in lines["nvidia-rtx-3090"]
+    assert " yes, reached " in lines["nvidia-rtx-3090"] and "≤ 900.0 %" in lines["nvidia-rtx-3090"]
     assert re.search(r"\*\*no\*\*, by \d+\.\d points", lines["nvidia-rtx-4090"])
     assert "not evaluated" in lines["google-tpu-v5e"]
+
+
+def test_what_bounds_a_line_is_shown_with_its_figures(written: Path) -> None:
+    text = (written / "accuracy.md").read_text()
+    (line,) = (line for line in text.splitlines() if line.startswith("- `gpu-10`, **missed**"))
+    for figure in ("Repeats: 1.2 % (41 rows of 17 configurations", "2: 31.0 %, 7: 30.7 %: no longer falling", "7.8 %"):
+        assert figure in line
 
 
 def test_every_picture_that_is_shown_is_there_and_the_other_way_round(written: Path) -> None:
@@ -87,7 +105,8 @@ def test_a_file_that_holds_no_evaluation_is_named(tmp_path: Path) -> None:
 
 
 def test_the_page_in_the_documentation_is_the_commands(tmp_path: Path) -> None:
-    main(["--out", str(tmp_path), "--results", str(ROOT / RESULTS)])
-    assert (ROOT / "docs" / "accuracy.md").read_text() == (tmp_path / "accuracy.md").read_text()
+    main(["--out", str(tmp_path), "--results", str(ROOT / RESULTS), "--bounds", str(ROOT / BOUNDS)])
+    for name in ("accuracy.md", "coverage.md"):
+        assert (ROOT / "docs" / name).read_text() == (tmp_path / name).read_text()
     drawn = {path.name for path in (tmp_path / "accuracy").iterdir()}
     assert drawn == {path.name for path in (ROOT / "docs" / "accuracy").iterdir()}

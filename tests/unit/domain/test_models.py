@@ -19,6 +19,7 @@ from domain.catalogues.models import (
     nearest,
     resolve_alias,
     smaller_siblings,
+    timm_base_name,
     timm_family,
 )
 from domain.errors import UsageError
@@ -172,6 +173,17 @@ def test_defaults_hold_only_the_sizes_a_category_has() -> None:
 )
 def test_a_timm_name_tells_its_family(name: str, family: str) -> None:
     assert timm_family(name) == family
+
+
+def test_a_variant_of_a_design_keeps_its_base_name() -> None:
+    names = (
+        "seresnet50",
+        "resnet50d",
+        "tf_efficientnetv2_s.in21k",
+        "timm/swin_v2_cr_tiny_224",
+        "maxxvitv2_rmlp_base_rw_224",
+    )
+    assert [timm_base_name(name) for name in names] == ["seresnet", "resnet", "efficientnetv2", "swinv2", "maxxvitv2"]
 
 
 def test_licences_are_those_that_a_card_tags_and_unknown_ones_are_not_called_open() -> None:
