@@ -1,4 +1,4 @@
-"""Write the accuracy report and its pictures: `python -m assay.accuracy --out docs`."""
+"""Write the accuracy report, its pictures and the README's summary: `python -m assay.accuracy --out docs --readme README.md`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from assay.accuracy.bounds import bounds_in
 from assay.accuracy.coverage import coverage_page
 from assay.accuracy.report import WORST_FAMILIES, report
 from assay.accuracy.results import Result, of_benchmarks, of_card
+from assay.accuracy.summary import replaced, summary
 from dashboard.screens.predictor import words
 from predictor.artifact.artifact import load_shipped
 
@@ -24,8 +25,11 @@ RESULTS = Path("benchmarks/results/accuracy")
 BOUNDS = Path("benchmarks/results/bounds")
 
 
-def write(out: Path, results: Path, bounds: Path) -> list[Path]:
-    """Write `accuracy.md`, the pictures that it shows and `coverage.md` into a folder, and return their paths."""
+def write(out: Path, results: Path, bounds: Path, readme: Path | None = None) -> list[Path]:
+    """Write `accuracy.md`, the pictures that it shows and `coverage.md` into a folder, and return their paths.
+
+    The summary in the `readme` is written anew where one is named.
+    """
     from presentation.charts import chart_files
 
     predictor = load_shipped()
@@ -43,6 +47,9 @@ def write(out: Path, results: Path, bounds: Path) -> list[Path]:
     page, coverage = out / "accuracy.md", out / "coverage.md"
     page.write_text(report(predictor, card, benchmarks, drawn, bounds_in(bounds)), encoding="utf-8")
     coverage.write_text(coverage_page(predictor), encoding="utf-8")
+    if readme is not None:
+        readme.write_text(replaced(readme.read_text("utf-8"), summary(predictor, benchmarks)), encoding="utf-8")
+        written.append(readme)
     return [page, coverage, *written]
 
 
@@ -83,8 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--bounds", type=Path, default=BOUNDS, help="what `python -m research.bounds` left (default: %(default)s)"
     )
+    parser.add_argument("--readme", type=Path, help="a page whose summary is written anew, such as README.md")
     args = parser.parse_args(arguments)
-    for path in write(args.out, args.results, args.bounds):
+    for path in write(args.out, args.results, args.bounds, args.readme):
         sys.stdout.write(f"{path}\n")
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from assay.accuracy import of_benchmarks, of_card, report
 from assay.accuracy.__main__ import BOUNDS, RESULTS, main
 from assay.accuracy.bounds import Bound, Curve, Floor, Reference, Step
+from assay.accuracy.summary import END, START, replaced, summary
 from dashboard.screens.predictor.words import calibration
 from domain.errors import UsageError
 from predictor.artifact.artifact import load_shipped
@@ -105,8 +107,32 @@ def test_a_file_that_holds_no_evaluation_is_named(tmp_path: Path) -> None:
 
 
 def test_the_page_in_the_documentation_is_the_commands(tmp_path: Path) -> None:
-    main(["--out", str(tmp_path), "--results", str(ROOT / RESULTS), "--bounds", str(ROOT / BOUNDS)])
+    readme = tmp_path / "README.md"
+    shutil.copy(ROOT / "README.md", readme)
+    options = ["--results", str(ROOT / RESULTS), "--bounds", str(ROOT / BOUNDS), "--readme", str(readme)]
+    main(["--out", str(tmp_path), *options])
+    assert readme.read_text() == (ROOT / "README.md").read_text()
     for name in ("accuracy.md", "coverage.md"):
         assert (ROOT / "docs" / name).read_text() == (tmp_path / name).read_text()
     drawn = {path.name for path in (tmp_path / "accuracy").iterdir()}
     assert drawn == {path.name for path in (ROOT / "docs" / "accuracy").iterdir()}
+
+
+def test_the_readme_summary_has_the_figures_of_the_card_and_the_results(results: Path) -> None:
+    shipped = load_shipped()
+    text = " ".join(summary(shipped, of_benchmarks(results)).split())
+    scores = shipped.card.scores
+    assert f"{scores['family']['overall']['mape'] * 100:.1f} % for a new family" in text
+    assert shipped.card.serving is not None
+    served = shipped.card.serving.scores["ttft"]["hardware"]["overall"]["mape"]
+    assert f"and {served * 100:.0f} %; the intervals" in text
+    assert "Of 3 bars on the accuracy page 1 are met" in text
+    # The kernel lines are not among these results.
+    assert "Single kernels" not in text
+
+
+def test_a_page_without_a_place_for_the_summary_says_what_to_put_there() -> None:
+    with pytest.raises(UsageError) as error:
+        replaced("# Assay\n", "figures")
+    assert START in str(error.value.remedy)
+    assert replaced(f"a\n{START}\nold\n{END}\nb", "new\n") == f"a\n{START}\nnew\n{END}\nb"
