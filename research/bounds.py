@@ -16,7 +16,7 @@ import argparse
 import functools
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,28 +150,37 @@ def _kernels(path: Path) -> Iterable[tuple[Hashable, float]]:
 
 
 def references(table: Table, held: HeldOut, line: accuracy.Line) -> list[Reference]:
-    """Return what a line's errors would be without its freaks, and with the level of what was held out known."""
+    """Return what a line's errors would be without its freaks, and with the level of what was held out known.
+
+    Of a line whose bars are of single devices, of each of them.
+    """
+    rows = [table.rows[index] for index in held.index]
+    hardware = np.array([row.hardware for row in rows], dtype=str)
+    by_software = line.split.startswith("hardware")
+    levels: Names = np.array([repr(row.software) if by_software else row.model for row in rows], dtype=str)
+    answers: list[Reference] = []
+    for of in line.bars:
+        here = np.ones(len(rows), dtype=bool) if of == "all" else hardware == of
+        if here.any():
+            name = "" if of == "all" else f"{of} "
+            answers += _of_part(held.errors[here], levels[here], name, by_software=by_software, line=line)
+    return answers
+
+
+def _of_part(errors: Array, levels: Names, name: str, *, by_software: bool, line: accuracy.Line) -> Iterator[Reference]:
     inverse = line.target == "throughput"
     kind = np.median if line.figure == "median_ape" else np.mean
-    near = np.abs(held.errors) <= FAR
-    answers: list[Reference] = []
+    near = np.abs(errors) <= FAR
     if not near.all():
         far = f"{int((~near).sum()):,} of {len(near):,} rows"
-        error = _rounded(kind(_relative(held.errors[near], inverse=inverse)))
-        answers.append(Reference(what=f"Without the {far} that are off by more than a factor of two", error=error))
-    rows = [table.rows[index] for index in held.index]
-    names: Names = (
-        np.array([repr(row.software) for row in rows], dtype=str)
-        if line.split.startswith("hardware")
-        else np.array([row.model for row in rows], dtype=str)
-    )
-    of = "software configuration of the device" if line.split.startswith("hardware") else "model"
-    level = held.errors.copy()
-    for name in np.unique(names):
-        level[names == name] -= np.median(held.errors[names == name])
-    error = _rounded(kind(_relative(level, inverse=inverse)))
-    answers.append(Reference(what=f"With the median error of each {of} known and taken off", error=error))
-    return answers
+        error = _rounded(kind(_relative(errors[near], inverse=inverse)))
+        yield Reference(what=f"{name}without the {far} that are off by more than a factor of two", error=error)
+    left = errors.copy()
+    for level in np.unique(levels):
+        left[levels == level] -= np.median(errors[levels == level])
+    of = "software configuration of the device" if by_software else "model"
+    error = _rounded(kind(_relative(left, inverse=inverse)))
+    yield Reference(what=f"{name}with the median error of each {of} known and taken off", error=error)
 
 
 def finer(table: Table) -> Table:
@@ -190,7 +199,7 @@ def _of_table(name: str, data: Path, traces: Path | None) -> Bound:
         apart = finer(table)
         by_name = hold_out(apart, method, line.split)
         names = len(set(apart.family.tolist()))
-        what = f"With each of {names} base names a family of its own (resnext and seresnext, swin and swinv2)"
+        what = f"with each of {names} base names a family of its own (resnext and seresnext, swin and swinv2)"
         answers.append(Reference(what=what, error=_error(by_name, line)))
     curve = None
     groups = len(set(split_groups(table, _grouped(line)).tolist()))
@@ -244,9 +253,9 @@ def _products(data: Path) -> list[Reference]:
         errors.append(interpolation_error([columns["n"], columns["k"]], columns["m"], columns[LATENCY]))
     joined = np.concatenate(errors)
     what = (
-        f"Interpolated between the next smaller and larger m of the device's own table ({len(joined):,} products), mean"
+        f"interpolated between the next smaller and larger m of the device's own table ({len(joined):,} products), mean"
     )
-    median = "The same, median"
+    median = "the same, median"
     return [
         Reference(what=what, error=_rounded(np.mean(joined))),
         Reference(what=median, error=_rounded(np.median(joined))),

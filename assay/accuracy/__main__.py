@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from assay.accuracy.bounds import bounds_in
 from assay.accuracy.coverage import coverage_page
 from assay.accuracy.report import WORST_FAMILIES, report
-from assay.accuracy.results import Result, of_benchmarks, of_card
+from assay.accuracy.results import Result, choice_in, of_benchmarks, of_card
 from assay.accuracy.summary import replaced, summary
 from dashboard.screens.predictor import words
 from predictor.artifact.artifact import load_shipped
@@ -23,6 +23,8 @@ __all__ = ["main", "write"]
 
 RESULTS = Path("benchmarks/results/accuracy")
 BOUNDS = Path("benchmarks/results/bounds")
+CHOICES = "choices.json"
+"""What `python -m benchmarks.choices` left, beside the folder of results."""
 
 
 def write(out: Path, results: Path, bounds: Path, readme: Path | None = None) -> list[Path]:
@@ -45,7 +47,10 @@ def write(out: Path, results: Path, bounds: Path, readme: Path | None = None) ->
         path.write_bytes(chart_files.svg(chart))
         written.append(path)
     page, coverage = out / "accuracy.md", out / "coverage.md"
-    page.write_text(report(predictor, card, benchmarks, drawn, bounds_in(bounds)), encoding="utf-8")
+    page.write_text(
+        report(predictor, card, benchmarks, drawn, bounds_in(bounds), choice_in(results.parent / CHOICES)),
+        encoding="utf-8",
+    )
     coverage.write_text(coverage_page(predictor), encoding="utf-8")
     if readme is not None:
         readme.write_text(replaced(readme.read_text("utf-8"), summary(predictor, benchmarks)), encoding="utf-8")

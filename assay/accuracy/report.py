@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.accuracy.bounds import Bound, Curve, Floor, concentration
-from assay.accuracy.results import Bar, Result
+from assay.accuracy.results import CHOICE_BAR, CHOICE_REACH, Bar, Choice, Result
 from dashboard.screens.predictor.words import grouped, macro_devices
 from predictor.artifact.artifact import Predictor
 from presentation import formatting
@@ -30,15 +30,17 @@ def report(
     benchmarks: Sequence[Result],
     pictures: Iterable[str],
     bounds: Mapping[str, Bound] | None = None,
+    choice: Choice | None = None,
 ) -> str:
     """Return the report on a predictor; `pictures` are the names of those that lie beside it in `accuracy/`.
 
-    `bounds` say by line what `research.bounds` measured.
+    `bounds` say by line what `research.bounds` measured, `choice` how good choices of machines are.
     """
     drawn = frozenset(pictures)
     parts = [
         *_opening(predictor),
         *_bars(benchmarks),
+        *_choices(choice),
         *_bounds(benchmarks, bounds or {}),
         *_splits(card),
         *_served(predictor),
@@ -124,6 +126,25 @@ def _coverage(bar: Bar) -> str:
     return "yes" if bar.covered else f"**no**, {abs(off) * 100:.1f} points too {'wide' if off > 0 else 'narrow'}"
 
 
+def _choices(choice: Choice | None) -> list[str]:
+    if choice is None:
+        return []
+    met = "yes, reached" if choice.meets(CHOICE_REACH) else "yes" if choice.meets(CHOICE_BAR) else "**no**"
+    measured, bar, reach = (
+        f"{_percent(success)} / {_percent(overspend)}"
+        for success, overspend in ((choice.success, choice.overspend), CHOICE_BAR, CHOICE_REACH)
+    )
+    return [
+        "Machines for a served language model under a latency limit, the model left out, nothing measured: how many choices meet the",
+        "limit, and what they cost above the cheapest that does. Made by `python -m benchmarks.choices` ([choices.md](choices.md)).",
+        "",
+        "| questions | success / overspend | bar | reach | met |",
+        "| --- | --- | --- | --- | --- |",
+        _line([formatting.count(choice.questions), measured, f"≥ / ≤ {bar}", f"≥ / ≤ {reach}", met]),
+        "",
+    ]
+
+
 def _bounds(results: Sequence[Result], bounds: Mapping[str, Bound]) -> list[str]:
     """Say of every line what bounds it: missed lines first."""
     lines = [result for result in results if result.bars]
@@ -160,7 +181,8 @@ def _bounded(result: Result, bound: Bound | None) -> str:
     if bound is not None:
         parts.append(_floor(bound.floor))
         parts += [_curve(bound.curve)] if bound.curve is not None else []
-        parts += [f"{reference.what}: {_percent(reference.error)}" for reference in bound.references]
+        if bound.references:
+            parts.append("; ".join(f"{reference.what}: {_percent(reference.error)}" for reference in bound.references))
     return f"- {'. '.join(parts)}."
 
 

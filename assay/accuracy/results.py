@@ -11,7 +11,7 @@ from dashboard.screens.predictor.words import in_order, title
 from domain.errors import UsageError
 from predictor.artifact.artifact import Card
 
-__all__ = ["Bar", "Result", "of_benchmarks", "of_card"]
+__all__ = ["CHOICE_BAR", "CHOICE_REACH", "Bar", "Choice", "Result", "choice_in", "of_benchmarks", "of_card"]
 
 
 COVERAGE_TOLERANCE = 0.04
@@ -70,6 +70,37 @@ class Result(NamedTuple):
     def fields(self) -> list[dict[str, Any]]:
         """The fields of the parity chart; empty where the answer has none."""
         return list(self.answer.get("fields") or ())
+
+
+CHOICE_BAR, CHOICE_REACH = (0.88, 0.20), (0.92, 0.12)
+"""The least success of choices and their largest overspend: what must be, and what would be good."""
+
+
+class Choice(NamedTuple):
+    """How often a choice of machines meets its latency limits, and what it costs above the cheapest that does."""
+
+    questions: int
+    success: float
+    overspend: float
+
+    def meets(self, limit: tuple[float, float]) -> bool:
+        """Whether success and overspend are both within a limit."""
+        return self.success >= limit[0] and self.overspend <= limit[1]
+
+
+def choice_in(path: Path) -> Choice | None:
+    """Return what `benchmarks.choices` left of choices with nothing measured; None without the file."""
+    if not path.exists():
+        return None
+    try:
+        line = json.loads(path.read_text(encoding="utf-8"))["served"]["lines"]["ours, nothing measured"]
+        return Choice(line["questions"], line["success"], line["overspend"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path} holds no choices: {error!r}.",
+            field="results",
+            remedy="Make it again: python -m benchmarks.choices --help.",
+        ) from error
 
 
 def of_card(card: Card) -> list[Result]:

@@ -14,6 +14,7 @@ import pytest
 from assay.accuracy import of_benchmarks, of_card, report
 from assay.accuracy.__main__ import BOUNDS, RESULTS, main
 from assay.accuracy.bounds import Bound, Curve, Floor, Reference, Step
+from assay.accuracy.results import choice_in
 from assay.accuracy.summary import END, START, replaced, summary
 from dashboard.screens.predictor.words import calibration
 from domain.errors import UsageError
@@ -136,3 +137,22 @@ def test_a_page_without_a_place_for_the_summary_says_what_to_put_there() -> None
         replaced("# Assay\n", "figures")
     assert START in str(error.value.remedy)
     assert replaced(f"a\n{START}\nold\n{END}\nb", "new\n") == f"a\n{START}\nnew\n{END}\nb"
+
+
+@pytest.mark.parametrize(
+    ("success", "overspend", "verdict"),
+    [(0.93, 0.11, "yes, reached"), (0.93, 0.19, "yes"), (0.93, 0.21, "**no**"), (0.87, 0.05, "**no**")],
+)
+def test_choices_are_held_against_success_and_overspend(
+    tmp_path: Path, success: float, overspend: float, verdict: str
+) -> None:
+    line = {"questions": 1620, "success": success, "overspend": overspend}
+    path = tmp_path / "choices.json"
+    path.write_text(json.dumps({"served": {"lines": {"ours, nothing measured": line}}}))
+    text = report(load_shipped(), [], [], (), choice=choice_in(path))
+    assert f"| 1,620 | {success * 100:.1f} % / {overspend * 100:.1f} % | " in text
+    assert f" | {verdict} |" in text
+    path.write_text('{"served": 3}')
+    with pytest.raises(UsageError, match=r"choices\.json holds no choices"):
+        choice_in(path)
+    assert choice_in(tmp_path / "nothing.json") is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,8 +13,10 @@ import pytest
 
 from assay.accuracy.bounds import Bound, Curve, Floor, Reference, Step, bounds_in, concentration
 from assay.accuracy.results import of_benchmarks
+from benchmarks import accuracy
 from domain.errors import UsageError
-from research.bounds import floor_of, interpolation_error
+from predictor.features.dataset import Row
+from research.bounds import floor_of, interpolation_error, references
 
 
 def test_the_floor_is_the_error_of_knowing_the_median_of_each_repeated_configuration() -> None:
@@ -39,6 +43,27 @@ def test_a_look_up_is_exact_on_a_power_law_and_off_where_the_table_jumps() -> No
     errors = interpolation_error([n], m, jumping)
     # The point that jumps is predicted at half its time; its neighbour is predicted from it, a root of two too slow.
     assert sorted(errors.round(6)) == pytest.approx([0.0, 0.0, 2**0.5 - 1, 0.5], abs=1e-6)
+
+
+@pytest.mark.parametrize("split", ["family", "hardware"])
+def test_a_reference_tells_freaks_and_levels_apart(split: str) -> None:
+    def row(model: str, hardware: str) -> Row:
+        return Row(model=model, hardware=hardware, platform="cuda", precision="fp16", batch_size=1)
+
+    rows = [row("a", "one"), row("a", "one"), row("b", "one"), row("b", "two")]
+    errors = np.array([0.2, 0.3, -0.1, 1.0])
+    table: Any = SimpleNamespace(rows=rows)
+    held: Any = SimpleNamespace(index=np.arange(4), errors=errors)
+    line = accuracy.Line(title="", data="", split=split, bars={"all": 0.1} if split == "family" else {"one": 0.1})
+    far, *level = references(table, held, line) if split == "family" else (None, *references(table, held, line))
+    if split == "family":
+        assert far is not None and "1 of 4 rows" in far.what
+        assert far.error == pytest.approx(np.abs(np.expm1(errors[:3])).mean(), abs=1e-6)
+        left = np.array([-0.05, 0.05, -0.55, 0.55])  # The level of each model is taken off.
+    else:
+        left = np.array([0.0, 0.1, -0.3])  # That of the only software configuration of device one.
+    (known,) = level
+    assert known.error == pytest.approx(np.abs(np.expm1(left)).mean(), abs=1e-6)
 
 
 def parts(**errors: tuple[float, int]) -> dict[str, dict[str, float]]:
