@@ -14,12 +14,14 @@ torch and timm: `python research/trace_timm.py RESULTS TRACES.ndjson.gz`, then `
 
 Parts are made in this order, each on top of those before it: base (timm's trees), first-party (few-shot rows, tails, outcomes,
 memory), serving, kernels, general. With --only the other parts stay as they ship. On one core it takes about fifteen minutes
-for the base, two for serving, ten for kernels and twenty for the general route. The same files give the same digest.
+for the base, two for serving, ten for kernels and twenty for the general route. The same files give the same digest on the same
+kind of processor; another one may round the last digit of a sum otherwise, and --check says how far numbers are apart.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -57,8 +59,8 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     if options.check:
         changed = differences(made, Parts.of(shipped))
         say(f"{made.digest} {'differs from' if changed else 'is'} {shipped.digest}")
-        for name in changed:
-            say(f"  {name}")
+        for name, apart in changed.items():
+            say(f"  {name}: {f'numbers within {apart:.1g}' if math.isfinite(apart) else 'differs'}")
         return int(bool(changed))
     say(write_folder(options.out, made.card, made.base, made.others))
     return 0

@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from domain.catalogues import hardware
 from domain.events import MEASUREMENT_RECORDED
@@ -106,16 +109,36 @@ def rebuild(sources: Sources, start: Predictor, parts: Sequence[str], say: Calla
     return made
 
 
-def differences(made: Parts, other: Parts) -> list[str]:
-    """Return what two predictors differ in: fields of the card, and trees by name."""
-    cards = [msgspec.to_builtins(part.card) for part in (made, other)]
-    fields = [f"card.{name}" for name in sorted(cards[0]) if cards[0][name] != cards[1][name]]
-    texts = [
-        {**part.base.texts(), **{f"{name}/{key}": text for name, trees in part.others.items() for key, text in trees.texts.items()}}
-        for part in (made, other)
-    ]  # fmt: skip
-    names = sorted({*texts[0], *texts[1]})
-    return [*fields, *(f"trees {name}" for name in names if texts[0].get(name) != texts[1].get(name))]
+def differences(made: Parts, other: Parts) -> dict[str, float]:
+    """Return what two predictors differ in, fields of the card and trees by name, and by how much.
+
+    The figure is the largest relative difference of two numbers in the same place; infinite where anything else differs.
+    """
+    one, two = (_documents(part) for part in (made, other))
+    names = sorted({*one, *two})
+    return {name: _apart(one.get(name, ""), two.get(name, "")) for name in names if one.get(name) != two.get(name)}
+
+
+def _documents(parts: Parts) -> dict[str, str]:
+    """Return the fields of the card as JSON and the trees as text, by name."""
+    card = msgspec.to_builtins(parts.card)
+    fields = {f"card.{name}": json.dumps(value, sort_keys=True) for name, value in card.items()}
+    others = {f"{name}/{key}": text for name, trees in parts.others.items() for key, text in trees.texts.items()}
+    return fields | {f"trees {name}": text for name, text in {**parts.base.texts(), **others}.items()}
+
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_SIZES = re.compile(r"^tree_sizes=.*$", re.MULTILINE)
+"""Lengths of the texts of trees in bytes, which differ with the digits of a number."""
+
+
+def _apart(one: str, two: str) -> float:
+    one, two = _SIZES.sub("", one), _SIZES.sub("", two)
+    if _NUMBER.sub("#", one) != _NUMBER.sub("#", two):
+        return math.inf
+    numbers = [np.array(_NUMBER.findall(text), dtype=float) for text in (one, two)]
+    scale = np.maximum(np.abs(numbers[0]), np.abs(numbers[1]))
+    return float((np.abs(numbers[0] - numbers[1]) / np.where(scale > 0, scale, 1.0)).max(initial=0.0))
 
 
 def _base(sources: Sources, made: Parts, say: Callable[[str], None]) -> Parts:
