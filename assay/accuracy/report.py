@@ -87,7 +87,8 @@ def _bars(results: Sequence[Result]) -> list[str]:
         (
             f"{sum(bar.met for bar in bars)} of {len(bars)} bars are met, {sum(bar.reached for bar in bars)} are within reach;"
             f" intervals hold what they promise within 4 points on {sum(bar.covered for bar in given)} of {len(given)} rows that"
-            " have any. Made by `python -m benchmarks.accuracy`; *reach* is what would be good."
+            " have any. Made by `python -m benchmarks.accuracy`; *reach* is what would be good. Five models on devices of five makers"
+            " are counted by `python -m research.answered_cells`; how long answers take is measured by `python -m benchmarks.answer_speed`."
         ),
         "",
         _line(_BARS_HEAD),
@@ -175,14 +176,15 @@ def _bounded(result: Result, bound: Bound | None) -> str:
     worst = concentration(result.answer)
     if worst is not None:
         parts.append(
-            f"The {worst.of} {' and '.join(worst.names)} carry {_percent(worst.error_share)} of the error with"
+            f"The {worst.of} {' and '.join(worst.names)} carry {_percent(worst.error_share)} of the mean error with"
             f" {_percent(worst.rows_share)} of the rows; without them it is {_percent(worst.rest)}"
         )
     if bound is not None:
         parts.append(_floor(bound.floor))
         parts += [_curve(bound.curve)] if bound.curve is not None else []
         if bound.references:
-            parts.append("; ".join(f"{reference.what}: {_percent(reference.error)}" for reference in bound.references))
+            others = "; ".join(f"{reference.what}: {_percent(reference.error)}" for reference in bound.references)
+            parts.append(f"Other errors: {others}")
     return f"- {'. '.join(parts)}."
 
 
