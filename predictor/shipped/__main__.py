@@ -13,8 +13,8 @@ and `research.pack_traces` make these two from raw files. The work of timm's mod
 torch and timm: `python research/trace_timm.py RESULTS TRACES.ndjson.gz`, then `--traces TRACES.ndjson.gz`.
 
 Parts are made in this order, each on top of those before it: base (timm's trees), first-party (few-shot rows, tails, outcomes,
-memory), serving, kernels, general. With --only the other parts stay as they ship. On one core it takes about fifteen minutes
-for the base, two for serving, ten for kernels and twenty for the general route. The same files give the same digest on the same
+memory), serving, kernels, general. With --only the other parts stay as they ship. On one core it takes about ten minutes for
+the base, one for serving, ten for kernels and twenty for the general route. The same files give the same digest on the same
 kind of processor; another one may round the last digit of a sum otherwise, and --check says how far numbers are apart.
 """
 
