@@ -5,7 +5,8 @@
 Answer: docs/repeatability.md. Every file is imported twice: the second reading must give the ids of the first, so that a
 second import adds nothing. Rows agree in model, workload, execution and hardware; of each such group with two rows or
 more the spread is the largest figure over the smallest, less one: of the median or mean latency where there is one, else
-of the first metric that all of them have. Rows that a rule called invalid are left out.
+of the first metric that all of them have. Rows that a rule called invalid are left out. The error of a perfect predictor is
+how far a repeated row is off the median of its group.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import statistics
 import sys
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from domain.kernels import LATENCY, expanded
 from domain.payloads import KernelMeasured
 from ingest.importers import Refused, import_paths
 
-__all__ = ["Source", "main", "read", "spreads"]
+__all__ = ["Source", "kernel_times", "main", "read", "repeated_figures"]
 
 _METRICS = ("ttft_ms", "tpot_ms", "throughput_per_s", "tokens_per_s")
 _JSON = msgspec.json.Encoder(order="deterministic")
@@ -37,17 +38,21 @@ less one. Half of the repeated configurations spread by less than the median, on
 Versions that the source does not give are not part of the configuration: releases are then counted as repetitions.
 Of kernels a configuration is device, software, operator and all sizes; a row is one timing.
 
+*Perfect predictor* is the error, mean and median over the repeated rows, of one that knew the median of every configuration.
+A row that a source carries over unchanged from an earlier file counts as a repetition here;
+[accuracy.md](accuracy.md#what-bounds-each-line) has the same of each line's own rows without those.
+
 *new on a second import* is the number of rows that a second reading would add to the log.
 
 """
 _HEAD = (
     "source", "format", "licence", "rows", "refused", "suspect", "invalid", "new on a second import",
-    "configurations", "repeated", "spread: median", "nine of ten below",
+    "configurations", "repeated", "spread: median", "nine of ten below", "perfect predictor: mean", "median",
 )  # fmt: skip
 
 
 class Source(NamedTuple):
-    """What a file gave: its format and licence, counts of rows, and the spreads of repeated configurations."""
+    """What a file gave: its format and licence, counts of rows, and the figures of repeated configurations."""
 
     name: str
     format: str
@@ -55,7 +60,21 @@ class Source(NamedTuple):
     counts: Counter[str]
     again: int
     configurations: int
-    spreads: list[float]
+    repeated: list[Sequence[float]]
+
+    @property
+    def spreads(self) -> list[float]:
+        """The largest figure over the smallest, less one, of each repeated configuration."""
+        return [max(figures) / min(figures) - 1 for figures in self.repeated]
+
+    @property
+    def errors(self) -> list[float]:
+        """How far each repeated row is off the median of its configuration, as a share of the row."""
+        errors: list[float] = []
+        for figures in self.repeated:
+            middle = statistics.median(figures)
+            errors += (abs(middle / figure - 1) for figure in figures)
+        return errors
 
 
 def read(path: Path) -> Source:
@@ -88,8 +107,8 @@ def read(path: Path) -> Source:
             parts = [data["model"]["id"], data["workload"], data["execution"], data["hardware"]]
             groups[_JSON.encode(parts)].append(data["metrics"])
     again = sum(item["id"] not in ids for item in import_paths("auto", [path]) if not isinstance(item, Refused))
-    repeated = [spread for rows in groups.values() if (spread := spreads(rows)) is not None]
-    repeated += [max(times) / min(times) - 1 for times in kernels.values() if len(times) > 1]
+    repeated: list[Sequence[float]] = [figures for rows in groups.values() if (figures := repeated_figures(rows))]
+    repeated += [times for times in kernels.values() if len(times) > 1]
     return Source(path.name, format_, licence or "not said", counts, again, len(groups) + len(kernels), repeated)
 
 
@@ -109,16 +128,15 @@ def kernel_times(data: Mapping[str, Any]) -> Iterator[tuple[tuple[Any, ...], lis
             yield (software, *sizes), [float(time or 0.0)]
 
 
-def spreads(rows: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the largest figure of rows over the smallest, less one; None where there are no two to compare."""
+def repeated_figures(rows: Iterable[Mapping[str, Any]]) -> list[float]:
+    """Return the figures of rows that say the same thing; empty where there are no two to compare."""
     figures: dict[str, list[float]] = defaultdict(list)
     for metrics in rows:
         latency = metrics.get("latency_ms") or {}
         for name, value in (("latency", latency.get("p50") or latency.get("mean")), *_named(metrics)):
             if value:
                 figures[name].append(float(value))
-    found = next((values for name in ("latency", *_METRICS) if len(values := figures[name]) > 1), None)
-    return max(found) / min(found) - 1 if found else None
+    return next((values for name in ("latency", *_METRICS) if len(values := figures[name]) > 1), [])
 
 
 def _named(metrics: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
@@ -129,8 +147,9 @@ def page(sources: Iterable[Source]) -> str:
     """Return the sources as a page of Markdown."""
     lines = [_ABOUT + _line(_HEAD), _line(["---"] * len(_HEAD))]
     for source in sources:
-        spread = sorted(source.spreads)
-        last = f"{statistics.quantiles(spread, n=10)[-1]:.1%}" if len(spread) > 1 else "–"
+        spread, errors = sorted(source.spreads), source.errors
+        ninth = statistics.quantiles(spread, n=10, method="inclusive")[-1] if len(spread) > 1 else None
+        last = "–" if ninth is None else f"{ninth:.1%}"
         lines.append(
             _line(
                 [
@@ -143,6 +162,7 @@ def page(sources: Iterable[Source]) -> str:
                     f"{len(spread):,}",
                     f"{statistics.median(spread):.1%}" if spread else "–",
                     last,
+                    *(f"{kind(errors):.1%}" if errors else "–" for kind in (statistics.fmean, statistics.median)),
                 ]
             )
         )
