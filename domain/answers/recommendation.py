@@ -25,6 +25,7 @@ __all__ = [
     "Met",
     "NextRun",
     "OutputError",
+    "Pick",
     "Prediction",
     "RankedOption",
     "Reach",
@@ -221,6 +222,21 @@ class RankedOption(Figures, frozen=True, kw_only=True):
     tied_with: int | None = NULL
 
 
+class Pick(msgspec.Struct, frozen=True, kw_only=True):
+    """A named choice among the options that meet the limits: `fastest`, `cheapest` or `best_measured`.
+
+    `probability` is that of being better than the best option of any other device, `next_hardware`, by what the pick is
+    named for; `confidence` says it in a word: `clear` (0.9 or more), `likely`, `toss-up` (below 0.7). All three are null
+    where no other device is left; the first two where an interval is not known.
+    """
+
+    name: str
+    option: RankedOption
+    confidence: str | None
+    probability: float | None
+    next_hardware: str | None
+
+
 class FrontOption(msgspec.Struct, frozen=True, kw_only=True):
     """An option that no other beats in both axes, by its rank."""
 
@@ -314,7 +330,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to `recommend`: options best first, what was left out and why, and what to measure next.
 
     `interval` is the share of cases that the intervals hold, `considered` counts options and `met` those that meet the
-    limits. `abstained` is a sentence where nothing is recommended, or where the order is no recommendation.
+    limits. `picks` are the options that people look for first, each on its own merit. `abstained` is a sentence where nothing is recommended, or where the order is no recommendation.
     """
 
     id: str
@@ -329,6 +345,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     considered: int
     met: int
     ranked: list[RankedOption]
+    picks: list[Pick] = msgspec.field(default_factory=list)
     front: Front
     at_hand: AtHand | None
     excluded: list[ExcludedConfigurations]

@@ -1,18 +1,21 @@
-"""From options to an order: what the constraints leave out, what is best, what may stand first, and what nothing beats."""
+"""From options to an order: what the constraints leave out, what is best, what may stand first, what nothing beats, and picks."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import math
+from collections.abc import Callable, Container, Sequence
 
-from domain.answers import Exclusion
+from domain.answers import Exclusion, Pick, RankedOption
 from domain.vocabulary import BASES
 from predictor.answering.constraints import SEEN, Constraint, constraints_of
 from predictor.answering.objective import Objective, better, cautious, value_of
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 
-__all__ = ["best_of_each", "constrained", "evidence_first", "front_axes", "ordered", "undominated"]
+__all__ = ["best_of_each", "constrained", "evidence_first", "front_axes", "ordered", "picks_of", "undominated"]
 
+CLEAR, TOSS_UP = 0.9, 0.7
+"""A pick is clear where it beats the next device with at least the first probability, a toss-up below the second."""
 SURE = 0.95
 """An estimate without evidence stands before one with it only where it is better with this probability."""
 
@@ -155,3 +158,70 @@ def undominated(options: Sequence[Option], axes: tuple[str, str]) -> list[Option
             least = second
             front.append(option)
     return front
+
+
+def picks_of(
+    ranked: Sequence[Option], first: Option | None, objective: Objective, entry: Callable[[Option], RankedOption]
+) -> list[Pick]:
+    """Return the picks among options that meet what is asked.
+
+    `ranked` is every option, best first by the question's objective; `first` is what the answer ranks first; `entry`
+    makes the document of an option. A pick that nothing supports is absent: the cheapest without prices, the best
+    measured without measurements. One option may be several picks.
+    """
+    if first is None:
+        return []
+    speed: Objective = "throughput" if objective == "throughput" else "latency"
+    measured = next((option for option in ranked if option.basis == "measured"), None) or next(
+        (option for option in ranked if option.basis in SEEN), None
+    )
+    chosen: list[tuple[str, Option | None, Objective]] = [
+        ("fastest", first if objective == speed else _best(ranked, speed), speed),
+        ("cheapest", first if objective == "cost" else _best(ranked, "cost"), "cost"),
+        ("best_measured", measured, objective),
+    ]
+    return [
+        _pick(name, option, by, _best([item for item in ranked if item.hardware != option.hardware], by), entry)
+        for name, option, by in chosen
+        if option is not None
+    ]
+
+
+def _best(options: Sequence[Option], objective: Objective) -> Option | None:
+    """Return the option that is best at its unfavourable end, of those with evidence where there are any."""
+    for chosen in ([option for option in options if _has_evidence(option)], options):
+        usable = [(value, option) for option in chosen if (value := value_of(option, objective))]
+        if usable:
+            return _least(usable, objective)
+    return None
+
+
+def _least(usable: list[tuple[float, Option]], objective: Objective) -> Option:
+    """Return the option with the least `cautious` figure; what is worse by its value alone is not looked at."""
+    sign = -1.0 if objective == "throughput" else 1.0
+    usable.sort(key=lambda item: (sign * item[0], item[1].hardware, item[1].platform, item[1].precision))
+    best, least = usable[0][1], cautious(usable[0][1], objective)
+    for value, option in usable[1:]:
+        # An unfavourable end is never better than the value itself.
+        if isinstance(objective, str) and sign * math.log(value) >= least:
+            break
+        worst = cautious(option, objective)
+        if worst < least:
+            best, least = option, worst
+    return best
+
+
+def _pick(
+    name: str, option: Option, objective: Objective, other: Option | None, entry: Callable[[Option], RankedOption]
+) -> Pick:
+    chance = None if other is None else better(option, other, objective)
+    confidence = None
+    if chance is not None:
+        confidence = "clear" if chance >= CLEAR else "likely" if chance >= TOSS_UP else "toss-up"
+    return Pick(
+        name=name,
+        option=entry(option),
+        confidence=confidence,
+        probability=None if chance is None else round(chance, 4),
+        next_hardware=None if other is None else other.hardware,
+    )

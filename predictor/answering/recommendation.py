@@ -35,7 +35,15 @@ from predictor.answering.option import Option
 from predictor.answering.power_estimates import powered
 from predictor.answering.question import LIMITS, Device, Question
 from predictor.answering.ranked_entry import entry, figures, plain_cpu
-from predictor.answering.ranking import best_of_each, constrained, evidence_first, front_axes, ordered, undominated
+from predictor.answering.ranking import (
+    best_of_each,
+    constrained,
+    evidence_first,
+    front_axes,
+    ordered,
+    picks_of,
+    undominated,
+)
 from predictor.answering.serving_options import served_options
 from predictor.failure_rates.odds import with_memory
 from predictor.general.inputs import TRACED_RUNTIMES
@@ -252,7 +260,7 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
     if question.devices:
         ranked, full = _held(ranked, question, context)
         left = [*full, *left]
-    met = len(ranked)
+    met, every = len(ranked), ranked
     if question.per_hardware:
         ranked = best_of_each(ranked)
     ranked = evidence_first(ranked, question.objective, context.measured_on)
@@ -278,6 +286,11 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
         )
         entries.append(made)
     doubt = undecided(question, context, ranked)
+
+    def document(option: Option) -> RankedOption:
+        place = rank_of.get(id(option), 0)
+        return entry(option, context, question, place, cpu, constraints, on_front=id(option) in best)
+
     return Recommendation(
         id=identity,
         model=context.model,
@@ -291,6 +304,7 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
         considered=len(priced),
         met=met,
         ranked=entries,
+        picks=picks_of(every, next(iter(ranked), None), question.objective, document),
         front=Front(axes=list(axes), options=[_brief(item, rank_of[id(item)]) for item in front[:FRONT_LIMIT]]),
         at_hand=hand,
         excluded=merged(excluded),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from rich.markup import escape
 
 from assay.cli.ask.ranked_table import NOT_COVERED, SEEN, ranked_table
-from assay.cli.output import answers
+from assay.cli.output import answers, grid
 from assay.cli.tables import at_hand_table, excluded_table, would_do_table
 from domain.answers import Call, HourPrice, Met, Recommendation
 from presentation import formatting
+from presentation.answer_words import pick_words
 from presentation.call_rates import call_line
 
 __all__ = ["tell_answer"]
@@ -20,6 +21,7 @@ def tell_answer(answer: Recommendation, top: int | None = None) -> None:
     if answer.abstained:
         console.print(f"No recommendation: {answer.abstained}", markup=False, soft_wrap=False)
     if answer.ranked:
+        _print_picks(answer)
         _tell_ranked(answer, top)
     for table in (at_hand_table(answer), would_do_table(answer), excluded_table(answer)):
         if table is not None:
@@ -33,6 +35,18 @@ def tell_answer(answer: Recommendation, top: int | None = None) -> None:
         for suggestion in answer.suggestions[:3]:
             console.print(f"  {suggestion.command}", markup=False, soft_wrap=True)
             console.print(f"    [dim]{escape(suggestion.why)}[/dim]", soft_wrap=True)
+
+
+def _print_picks(answer: Recommendation) -> None:
+    """Print the picks, a line each; of an answer that recommends nothing there are none to print."""
+    if answer.abstained or not answer.picks:
+        return
+    rows = [pick_words(pick, answer) for pick in answer.picks]
+    columns: list[str | tuple[str, str]] = [("", "fixed"), "", ("", "fixed"), "", ("", "fixed"), ""]
+    table = grid(None, columns, [list(row) for row in rows])
+    table.show_header = False
+    answers().print(table)
+    answers().print()
 
 
 def _tell_ranked(answer: Recommendation, top: int | None) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 from assay.cli.output import grid
 from domain.answers import RankedOption, Recommendation
 from presentation import formatting
+from presentation.answer_words import evidence_words, short_name
 from presentation.call_rates import Rate, rate_of
 
 __all__ = ["NOT_COVERED", "SEEN", "ranked_table"]
@@ -44,7 +45,7 @@ def ranked_table(answer: Recommendation, top: int | None = None) -> Table:
     ]
     document = [(column, cells) for column, cells in filled if any(str(cell) != formatting.MISSING for cell in cells)]
     where = f" on {shared}" if shared is not None else ""
-    title = f"{answer.model}{where} at position {answer.position}"
+    title = f"{answer.model}{where}"
     lines = [list(line) for line in zip(*(cells for _, cells in document), strict=True)]
     return grid(title, [(column.head, column.kind) for column, _ in document], lines)
 
@@ -73,7 +74,7 @@ def _columns(latency: str, platform: bool, served: bool, energy: bool, rate: Rat
     last = [
         _Column("$/h", "right", lambda row: formatting.money(row.usd_per_hour)),
         _Column("vs CPU", "right", _speedup),
-        _Column("basis", "fixed", _basis),
+        _Column("evidence", "fixed", _evidence),
     ]
     return [*first, *middle, *last]
 
@@ -83,8 +84,7 @@ def _rank(row: RankedOption) -> str:
 
 
 def _device(row: RankedOption) -> str:
-    count = row.hardware_count or 1
-    return f"{count} × {row.hardware}" if count > 1 else str(row.hardware)
+    return short_name(row.hardware, row.hardware_count)
 
 
 def _precision(row: RankedOption) -> str:
@@ -112,8 +112,8 @@ def _speedup(row: RankedOption) -> str:
     return formatting.factor(row.speedup_over_cpu) if row.interval_covered else formatting.MISSING
 
 
-def _basis(row: RankedOption) -> Text:
+def _evidence(row: RankedOption) -> Text:
     """What the row rests on; measured stands out, an interval that nothing has checked is marked."""
     mark = NOT_COVERED if row.interval_covered is False and row.basis not in SEEN else ""
-    word = "specs only" if row.basis == "roofline" else row.basis
+    word = "specs only" if row.basis == "roofline" else evidence_words(row.basis, row.origin)
     return Text(f"{word}{mark}", style="bold" if row.basis == "measured" else "")
