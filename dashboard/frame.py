@@ -51,10 +51,10 @@ Download = tuple[str, str, str, Callable[[], bytes]]
 """Label, file name, media type and how the bytes are made when they are asked for."""
 
 
-def header(title: str, question: str) -> None:
-    """Open a page with the one question that it answers."""
-    st.title(title, anchor=False)
-    st.markdown(f":gray[{question}]")
+def header(title: str, question: str, *, slug: str = "") -> None:
+    """Open a page with its subject, or its name, and the one question that it answers; `slug` is the subject's id."""
+    st.title(escape(title), anchor=False)
+    st.markdown(f":gray[{question}]" + (f" :gray[:small[{escape(slug)}]]" if slug else ""))
 
 
 def titled(*parts: str) -> None:
@@ -68,13 +68,28 @@ def places(*widths: int) -> list[Any]:
     return [grid.cell(column_span=width) for width in widths]
 
 
-def provenance(page: str, words: str, fixed: View, *, terminal: str | None = None) -> None:
-    """Say where a page's numbers come from, beside a link to this view; `fixed` has the position as `as_of`."""
-    with st.container(horizontal=True, vertical_alignment="center", key="provenance"):
-        st.caption(escape(words), width="content")
-        with st.popover("Copy link", type="tertiary", icon=":material/link:"):
-            st.caption("This view, at this position of the log:")
-            st.code(address(page, fixed), language=None, wrap_lines=True)
+def provenance(
+    page: str,
+    words: str,
+    fixed: View,
+    *,
+    terminal: str | None = None,
+    rows: Sequence[Any] = (),
+    interval: float | None = None,
+) -> None:
+    """Offer the link to this view, and where its numbers come from; `fixed` has the position as `as_of`.
+
+    `rows` are those of the page's charts, whose marks are explained; `interval` is the share of cases that intervals hold.
+    """
+    url = address(page, fixed)
+    with st.container(horizontal=True, vertical_alignment="center", key="provenance", width="content"):
+        st.html(_TO_COPY.format(url=html.escape(url, quote=True)), unsafe_allow_javascript=True, width="content")
+        with st.popover("About this answer", type="tertiary", icon=":material/info:"):
+            st.caption(escape(words))
+            if rows:
+                basis_legend(rows, interval)
+            st.caption("The link to this view, at this position of the log:")
+            st.code(url, language=None, wrap_lines=True)
             if terminal:
                 st.caption("The same question in a terminal:")
                 to_paste(terminal)
@@ -154,6 +169,29 @@ def chart(drawn: Any, *, key: str, words: str, selected: Callable[[], None] | No
     st.vega_lite_chart(
         spec=spec, width="stretch", key=key, alt=words, on_select=selected or "ignore", selection_mode=among or None
     )
+
+
+_TO_COPY = """
+<style>
+.to-copy {{ font: inherit; font-size: .95rem; color: inherit; background: none; border: 0; cursor: pointer; padding: .25rem 0;
+  min-height: 2.5rem }}
+.to-copy:hover {{ text-decoration: underline }}
+</style>
+<button type="button" class="to-copy" data-link="{url}">Copy link</button>
+<script>
+{{
+  const button = document.currentScript.parentElement.querySelector(".to-copy");
+  button.onclick = () => {{
+    const area = document.createElement("textarea");
+    area.value = button.dataset.link;
+    button.after(area);
+    area.select();
+    button.textContent = document.execCommand("copy") ? "Copied" : "Copy link";
+    area.remove();
+  }};
+}}
+</script>
+"""
 
 
 # `st.code` brings the grammars of all languages along, 1.5 MB: 0.3 s of a page's time in the browser.

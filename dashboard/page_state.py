@@ -13,7 +13,7 @@ import streamlit as st
 
 from dashboard.address import Params, Read, View, link, parameters
 
-__all__ = ["address", "adopt", "current", "go", "say", "turn", "widget"]
+__all__ = ["address", "adopt", "current", "go", "remember", "say", "turn", "widget"]
 
 
 def current(page: str, read: Callable[[Params], Read]) -> Read:
@@ -43,7 +43,12 @@ def adopt(page: str, view: View, values: Mapping[str, Any]) -> None:
     if keys:
         st.session_state.update(keys)
         st.session_state[f"{page} adopted"] = mark
-        st.session_state[f"{page} view"] = parameters(view)
+        remember(page, view)
+
+
+def remember(page: str, view: View) -> None:
+    """Keep a view for the session: what is shown when the page is opened without parameters."""
+    st.session_state[f"{page} view"] = parameters(view)
 
 
 def go(page: str, view: View) -> None:

@@ -22,7 +22,7 @@ from dashboard.screens.recommend.words import (
     shown,
     title,
 )
-from domain.answers import AtHand, Front, RankedOption, Recommendation
+from domain.answers import AtHand, Front, Pick, RankedOption, Recommendation
 from presentation import formatting
 from presentation.charts import COST, ENERGY, LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
 from presentation.palette import badge
@@ -153,11 +153,21 @@ def banded(rows: Sequence[RankedRow]) -> list[RankedRow]:
     ]
 
 
-def drawn(rows: Sequence[RankedRow], front: Front) -> list[RankedRow]:
-    """Return the rows with what else nothing beats: an answer's front names options beyond the rows that it lists."""
+def drawn(rows: Sequence[RankedRow], front: Front, picks: Sequence[Pick] = ()) -> list[RankedRow]:
+    """Return the rows with the picks, marked as `picked`, and what else nothing beats: neither needs to be among the rows."""
+    chosen = {pick.option.configuration: pick.option for pick in picks}
+    listed = {row.get("configuration") for row in rows}
     ranks = {row.get("rank") for row in rows}
     others = [completed(msgspec.structs.asdict(option)) for option in front.options if option.rank not in ranks]
-    return [*rows, *(cast("RankedRow", {**other, "on_front": True}) for other in others)]
+    return [
+        *(cast("RankedRow", {**row, "picked": row.get("configuration") in chosen}) for row in rows),
+        *(
+            cast("RankedRow", {**completed(msgspec.to_builtins(option)), "picked": True})
+            for name, option in chosen.items()
+            if name not in listed
+        ),
+        *(cast("RankedRow", {**other, "on_front": True}) for other in others),
+    ]
 
 
 def answer_sentence(rows: Sequence[RankedRow], metric: Metric, percentile: str) -> str:

@@ -8,7 +8,16 @@ from domain.answers import Call, Figures, Pick, RankedOption, Recommendation, Wo
 from domain.catalogues import hardware
 from presentation import formatting
 
-__all__ = ["PICKS", "PickWords", "device_name", "evidence_words", "pick_words", "short_name", "unit_price"]
+__all__ = [
+    "PICKS",
+    "PickWords",
+    "device_name",
+    "evidence_words",
+    "pick_words",
+    "price_doubt",
+    "short_name",
+    "unit_price",
+]
 
 PICKS = {"fastest": "Fastest", "cheapest": "Cheapest", "best_measured": "Best measured"}
 """Titles of the picks by name, in the order in which they are shown."""
@@ -17,11 +26,15 @@ _SEEN = {"measured": "measured", "imported": "imported", "roofline": "estimate (
 
 
 class PickWords(NamedTuple):
-    """A pick in words: its title, the device, the figure that it is picked for, how it runs, and how sure it is."""
+    """A pick in words: its title, the device, the figure that it is picked for, how it runs, and how sure it is.
+
+    `speed` is its latency, or its throughput where that was asked for.
+    """
 
     title: str
     device: str
     figure: str
+    speed: str
     runs: str
     evidence: str
     confidence: str
@@ -71,6 +84,13 @@ def unit_price(row: Figures, call: Call | None, workload: Workload) -> str:
     return _price(row.usd_per_million, "M calls")
 
 
+def price_doubt(row: Figures) -> str:
+    """Return what is doubtful about the price of an option, in two words; empty where it is dated and recent."""
+    if row.price is None or not row.price.stale:
+        return ""
+    return f"price of {row.price.date}" if row.price.date else "undated price"
+
+
 def _price(usd: float, unit: str, thousand: str | None = None) -> str:
     """Write a price; `thousand` names a thousand units, which a price of less than a tenth of a cent is written for."""
     if thousand is not None and usd < 1e-3:
@@ -82,11 +102,12 @@ def pick_words(pick: Pick, answer: Recommendation) -> PickWords:
     """Return a pick in words."""
     row = pick.option
     price = unit_price(row, answer.call, answer.workload)
-    cheapest = pick.name == "cheapest"
+    speed = _speed(row, answer)
     return PickWords(
         title=PICKS.get(pick.name, pick.name),
         device=device_name(row.hardware, row.hardware_count),
-        figure=price if cheapest else _speed(row, answer),
+        figure=price if pick.name == "cheapest" else speed,
+        speed=speed,
         runs=_runs(row),
         evidence=evidence_words(row.basis, row.origin),
         confidence=_confidence(pick),
@@ -112,4 +133,4 @@ def _runs(row: RankedOption) -> str:
 def _confidence(pick: Pick) -> str:
     if pick.confidence == "toss-up" and pick.next_hardware:
         return f"toss-up with {short_name(pick.next_hardware)}"
-    return pick.confidence or ""
+    return {"clear": "clear lead", "likely": "likely"}.get(pick.confidence or "", "")

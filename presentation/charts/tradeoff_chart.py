@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import altair as alt
 
 from presentation import formatting
+from presentation.answer_words import short_name
 from presentation.charts.axes import axis_of, scale_of
 from presentation.charts.frame import Rows, finish, refuse_too_many
 from presentation.charts.marks import ends_of, line_of, points, rules, ticks
@@ -18,7 +19,7 @@ from presentation.palette import INKS, Ink, Theme
 __all__ = ["Limit", "can_be_drawn", "tradeoff"]
 
 LABELLED = 3
-"""Rows that carry their names; the others tell them when pointed at."""
+"""Rows that carry their names where none is picked and nothing is on the front; the others tell them when pointed at."""
 WIDTH, HEIGHT, PER_LETTER, LINE, MARK = 640, 250, 7, 13, 8
 """Pixels of a page, of the picture on it, of a letter, of a line and of half a mark, by which names are kept apart."""
 NEAR = 2.0
@@ -49,6 +50,8 @@ def tradeoff(
 ) -> alt.LayerChart:
     """Draw latency against `up`, throughput or cost, with the rows that are `on_front` joined by a step line.
 
+    Rows that are `picked`, and those on the front, carry their names. Where some are picked these alone show their
+    intervals, which the others tell when pointed at.
     The line is dashed where one of them was not measured. Rows that lack either number are left out: the caller counts
     them with `can_be_drawn`. Raise ValueError beyond `MAX_MARKS`.
     """
@@ -60,14 +63,18 @@ def tradeoff(
         line_of(row, index, LATENCY, x_unit, ranked=True)
         | {"up": y_unit.of(row[up.key]), "short": "", "side": ""}
         | {"risen": y_unit.show(row[up.key], row.get(up.low), row.get(up.high)), "front": bool(row.get("on_front"))}
+        | {"picked": bool(row.get("picked"))}
         for index, row in enumerate(matching_rows)
     ]
     ink = INKS[theme]
-    ends = _with_limit(ends_of(lines), limit, x_unit)
+    picked = [line for line in lines if line["picked"]]
+    ends = _with_limit(
+        [*ends_of(picked), *(line["value"] for line in lines)] if picked else ends_of(lines), limit, x_unit
+    )
     for line in lines:
         line["detail"] += f" · {line['risen']}"
     ups = [line["up"] for line in lines]
-    _name(lines, dict(enumerate(_short(matching_rows[:LABELLED]))), ends, _room(ups))
+    _name(lines, _names(matching_rows), ends, _room(ups), shown=picked or lines)
     x_axis = axis_of(f"{percentile} latency, {x_unit.unit} (log), {LATENCY.better}", ink, ends)
     y_axis = axis_of(f"{up.title}, {y_unit.unit} (log), {up.better}", ink, _room(ups))
     x = alt.X("value:Q", scale=scale_of(ends, True), axis=x_axis)
@@ -82,7 +89,14 @@ def tradeoff(
             interpolate="step-after", color=ink.muted, strokeWidth=1, opacity=0.8, strokeDash=[1, 0] if seen else [4, 3]
         )
         .encode(x=x, y=y, order=alt.Order("value:Q")),
-        rules(base, scale_of(ends, True), x_axis, matching_rows, theme, picture=picture),
+        rules(
+            alt.Chart(Rows(values=picked)).encode(y=y) if picked else base,
+            scale_of(ends, True),
+            x_axis,
+            matching_rows,
+            theme,
+            picture=picture,
+        ),
         points(base, x, matching_rows, theme, picture=picture),
         # A layer without marks is set up by the browser all the same.
         *(
@@ -107,13 +121,19 @@ def _named(base: alt.Chart, x: alt.X, ink: Ink, side: str) -> alt.Chart:
 
 
 def _name(
-    lines: Sequence[dict[str, Any]], named: Mapping[int, str], ends: Sequence[float], ups: Sequence[float]
+    lines: Sequence[dict[str, Any]],
+    named: Mapping[int, str],
+    ends: Sequence[float],
+    ups: Sequence[float],
+    *,
+    shown: Sequence[dict[str, Any]],
 ) -> None:
-    """Give the first rows their names where there is room, best first: over no mark, interval or other name."""
+    """Give rows their names where there is room, best first: over no mark, interval that is `shown`, or other name."""
+    spread = {id(line) for line in shown}
     marks = [
         (
-            _place(line["low"] or line["value"], ends),
-            _place(line["high"] or line["value"], ends),
+            _place((line["low"] if id(line) in spread else None) or line["value"], ends),
+            _place((line["high"] if id(line) in spread else None) or line["value"], ends),
             _place(line["up"], ups),
         )
         for line in lines
@@ -178,12 +198,19 @@ def _limit_layers(
     return layers
 
 
-def _short(rows: Sequence[Row]) -> list[str]:
-    """Name rows by rank and hardware, and by precision and batch where that is the same."""
-    names = [str(row.get("hardware")) for row in rows]
-    if len(set(names)) < len(names):
-        names = [" · ".join(name_of(row).split(" · ")[2:4]) for row in rows]
-    return [f"{row.get('rank_band') or row.get('rank')}\u2002{name}" for row, name in zip(rows, names, strict=True)]
+def _names(rows: Sequence[Row]) -> dict[int, str]:
+    """Return the names of the rows that carry one, by index: picks, then the front; the first few where there is neither."""
+    order = [index for index, row in enumerate(rows) if row.get("picked")]
+    order += [index for index, row in enumerate(rows) if row.get("on_front") and not row.get("picked")]
+    order = order or list(range(min(LABELLED, len(rows))))
+    devices = [short_name(str(rows[index].get("hardware")), rows[index].get("hardware_count")) for index in order]
+    if len(set(devices)) < len(devices):
+        parts = [" · ".join(name_of(rows[index]).split(" · ")[2:4]) for index in order]
+        devices = [
+            f"{device} {part}" if devices.count(device) > 1 else device
+            for device, part in zip(devices, parts, strict=True)
+        ]
+    return dict(zip(order, devices, strict=True))
 
 
 def _positive(value: float | None) -> bool:

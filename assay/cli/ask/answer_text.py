@@ -41,9 +41,10 @@ def _print_picks(answer: Recommendation) -> None:
     """Print the picks, a line each; of an answer that recommends nothing there are none to print."""
     if answer.abstained or not answer.picks:
         return
-    rows = [pick_words(pick, answer) for pick in answer.picks]
+    words = [pick_words(pick, answer) for pick in answer.picks]
+    rows = [[row.title, row.device, row.figure, row.runs, row.evidence, row.confidence] for row in words]
     columns: list[str | tuple[str, str]] = [("", "fixed"), "", ("", "fixed"), "", ("", "fixed"), ""]
-    table = grid(None, columns, [list(row) for row in rows])
+    table = grid(None, columns, rows)
     table.show_header = False
     answers().print(table)
     answers().print()

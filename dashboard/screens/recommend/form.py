@@ -77,6 +77,7 @@ def show_form(question: Question, position: int) -> None:
         with first[3]:
             sent = st.form_submit_button("Rank hardware", width="stretch")
     if sent:
+        st.session_state[f"{PAGE} form"] = False
         with guarded("The question"):
             go(PAGE, _asked(question, shown))
             st.rerun()

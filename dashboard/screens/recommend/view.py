@@ -14,7 +14,6 @@ from dashboard import answers, evidence, ranking, sign_in
 from dashboard.address import Params
 from dashboard.downloads import picture_files, stem, table_files
 from dashboard.frame import (
-    basis_legend,
     chart,
     downloads,
     dropped,
@@ -30,16 +29,17 @@ from dashboard.frame import (
     to_read,
     zone,
 )
-from dashboard.page_state import current, turn
+from dashboard.page_state import current, remember, turn
 from dashboard.screens.recommend import limits
 from dashboard.screens.recommend import words as card
 from dashboard.screens.recommend.form import REFUSED, show_form
 from dashboard.screens.recommend.question import PICTURES, Question, command, from_command, read_question, request
 from dashboard.screens.recommend.words import RankedRow
 from dashboard.service import decoded
-from domain.answers import ExcludedConfigurations, Recommendation
+from domain.answers import ExcludedConfigurations, Pick, Recommendation
 from domain.cookbook import Recipe, recipes
 from presentation import charts, formatting
+from presentation.answer_words import PickWords, pick_words, price_doubt, unit_price
 from presentation.call_rates import call_line
 
 __all__ = ["ahead", "sentence_of", "show", "show_card"]
@@ -108,22 +108,29 @@ def sentence_of(words: str) -> str:
 
 
 PAGE = "recommend"
+QUESTION = "Which hardware should run this model under my limits?"
+FORM = f"{PAGE} form"
+"""Whether the form is unfolded over an answer."""
+CONFIDENCE = {"clear": "green", "likely": "blue", "toss-up": "orange"}
+"""Colours of the badges; the word says the same."""
 CARDS = 3
 LISTED = 10
 """Of the ranking, how many stand below the picture; every one is in the table with every column."""
 
 
 def show() -> None:
-    """Show the form, and under it the answer to what the address asks."""
-    header("Recommend", "Which hardware should run this model under my limits?")
+    """Show the answer to what the address asks; the form stands over it where nothing is asked yet, or on request."""
+    read = current(PAGE, read_question)
+    question: Question = read.asked
+    remember(PAGE, question)
+    owner, _, name = question.model.rpartition("/")
+    header(name or "Recommend", QUESTION, slug=question.model if owner else "")
     with guarded("The service"):
         health = answers.ready()
-        read = current(PAGE, read_question)
         dropped(read.dropped)
-        question: Question = read.asked
-        strip = st.container()
-        show_form(question, health["position"])
-        _chips(question)
+        strip = st.container(horizontal=True, vertical_alignment="center", key="strip")
+        if not question.model or st.session_state.get(FORM, False):
+            show_form(question, health["position"])
         if question.model:
             titled(question.model, "Recommend")
             _answer(question, health["position"], strip)
@@ -139,33 +146,41 @@ def ahead(params: Params) -> None:
 
 
 def _chips(question: Question) -> None:
-    """Show what narrows the answer; taking a chip away asks again without it."""
+    """Show what narrows the answer, each a chip that can be taken away, and the way to the form."""
     refused = st.session_state.pop(REFUSED, [])
     if refused:
         st.warning("From the form: " + escape("; ".join(refused)) + ".")
     active = limits.chips(question)
-    if not active:
-        return
-    kept = st.pills(
-        "In force (tap one to remove it)",
-        list(active),
-        selection_mode="multi",
-        default=list(active),
-        key=f"{PAGE} chips {'|'.join(active)}",
-    )
-    removed = [active[words] for words in active if words not in kept]
-    if removed:
-        turn(PAGE, limits.without(question, removed))
+    if active:
+        kept = st.pills(
+            "In force (tap one to remove it)",
+            list(active),
+            selection_mode="multi",
+            default=list(active),
+            key=f"{PAGE} chips {'|'.join(active)}",
+            label_visibility="collapsed",
+            width="content",
+        )
+        removed = [active[words] for words in active if words not in kept]
+        if removed:
+            turn(PAGE, limits.without(question, removed))
+    unfolded = st.session_state.get(FORM, False)
+    words = "Close the form" if unfolded else "Change the question"
+    if st.button(words, key=f"{PAGE} change", icon=":material/tune:", type="tertiary"):
+        st.session_state[FORM] = not unfolded
+        st.rerun()
 
 
 def _answer(question: Question, position: int, strip: DeltaGenerator) -> None:
+    with strip:
+        _chips(question)
     with guarded(question.model):
         sent = answers.recommend(request(question), position)
         answer = decoded(sent, Recommendation)
+        rows = ranking.banded(sent["ranked"])
         with strip:
             fixed = msgspec.structs.replace(question, as_of=question.as_of or position)
-            provenance(PAGE, _footer(answer), fixed, terminal=command(fixed))
-        rows = ranking.banded(sent["ranked"])
+            provenance(PAGE, _footer(answer), fixed, terminal=command(fixed), rows=rows, interval=answer.interval)
         _at_hand(answer)
         _abstention(answer, rows)
         if rows:
@@ -198,26 +213,49 @@ def _ranked(question: Question, answer: Recommendation, rows: Sequence[RankedRow
     with st.container(key="answer"):
         if answer.abstained:
             st.caption("What is known, which does not decide it. First by the figures alone:")
-        st.subheader(escape(sentence), anchor=False)
+            st.subheader(escape(sentence), anchor=False)
+        else:
+            _picks(answer)
         if line := call_line(answer.call):
             st.caption(escape(sentence_of(line)))
         tie = ranking.tie_sentence(rows)
         if tie:
             st.markdown(f":gray[{tie}]")
-    with st.container(key="cards"):
-        for column, row in zip(st.columns(min(CARDS, len(rows))), rows, strict=False):
-            with column, st.container(border=True, height="stretch", gap="xsmall"):
-                show_card(question.pct, row, metric, answer.interval)
     _switches(question)
     draw = _drawer(question, answer, rows)
     chart(draw(False), key=f"{PAGE} picture", words=f"{answer.model}: {sentence}")
-    basis_legend(rows, answer.interval)
     _drawn_words(question, answer, rows)
     to_read(ranking.brief(rows[:LISTED]), words=f"Ranking for {answer.model}", name="Configuration")
+    folded("The first three in detail", partial(_details, question, answer, rows, metric), key=f"{PAGE} details")
     folded("Every column", partial(_table, answer.model, rows), key=f"{PAGE} folded", icon=":material/table_rows:")
     with st.container(horizontal=True, vertical_alignment="center", key="take away"):
         _files(question, answer, sent, draw, sentence)
         _keep(question, answer)
+
+
+def _picks(answer: Recommendation) -> None:
+    """Show the picks side by side: what each is best at, on what, how it runs, and how sure that is."""
+    with st.grid(len(answer.picks) or 1, min_column_width=240, key="picks"):
+        for pick in answer.picks:
+            with st.container(border=True, gap="xxsmall", key=f"pick {pick.name}"):
+                _show_pick(pick, pick_words(pick, answer), answer)
+
+
+def _show_pick(pick: Pick, words: PickWords, answer: Recommendation) -> None:
+    mark = f" :{CONFIDENCE[pick.confidence]}-badge[{escape(words.confidence)}]" if pick.confidence else ""
+    st.markdown(f":gray[{words.title}]{mark}")
+    st.metric(words.device, words.figure)
+    price = unit_price(pick.option, answer.call, answer.workload)
+    beside = words.speed if pick.name == "cheapest" else "" if price == formatting.MISSING else price
+    doubt = price_doubt(pick.option) if beside or pick.name == "cheapest" else ""
+    doubted = f" :orange-badge[{escape(doubt)}]" if doubt else ""
+    st.markdown(f":small[{escape(' · '.join(filter(None, [words.runs, beside, words.evidence])))}]{doubted}")
+
+
+def _details(question: Question, answer: Recommendation, rows: Sequence[RankedRow], metric: charts.Metric) -> None:
+    for column, row in zip(st.columns(min(CARDS, len(rows))), rows, strict=False):
+        with column, st.container(border=True, height="stretch", gap="xsmall"):
+            show_card(question.pct, row, metric, answer.interval)
 
 
 def _table(model: str, rows: Sequence[RankedRow]) -> None:
@@ -257,7 +295,7 @@ def _drawer(question: Question, answer: Recommendation, rows: Sequence[RankedRow
             up = _up(answer)
             at_least = question.min_per_s if up is charts.THROUGHPUT else None
             limit = charts.Limit(latency_ms=question.max_ms, min_throughput_per_s=at_least)
-            points = ranking.drawn(rows, answer.front)
+            points = ranking.drawn(rows, answer.front, () if answer.abstained else answer.picks)
             return charts.tradeoff(points, up=up, theme=shade, limit=limit, percentile=question.pct, picture=picture)
         return charts.intervals(rows, metric, theme=shade, percentile=question.pct, ranked=True, picture=picture)
 

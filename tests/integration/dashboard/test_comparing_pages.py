@@ -155,6 +155,8 @@ def test_nothing_to_compare_names_what_would_help(asked: str) -> None:
 
 def test_devices_at_hand_are_told_which_to_use_and_evidence_is_one_click_away(asked: str) -> None:
     test = run(recommend, model=MODEL, device=f"wide={DEVICE},narrow=acme-narrow", batch="1")
+    test.session_state["recommend details"] = test.session_state["recommend form"] = True
+    test.run()
     with Client(asked) as client:
         answer = client.recommend(
             MODEL, devices=[{"name": "wide", "hardware": DEVICE}, {"name": "narrow", "hardware": "acme-narrow"}],

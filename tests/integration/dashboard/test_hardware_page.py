@@ -262,7 +262,7 @@ def test_a_copied_link_shows_the_same_and_a_sibling_is_one_click_away(
     page: Any, dashboards: Any, roofed_url: str
 ) -> None:
     page.open(f"{dashboards(roofed_url)}/hardware?id={DEVICE}&platform=cpu&mode=inference")
-    page.page.get_by_role("button", name="Copy link").click()
+    page.page.get_by_role("button", name="About this answer").click()
     link = page.page.get_by_text(re.compile(r"http://.*hardware\?")).inner_text()
     query = parse_qs(urlsplit(link).query)
     assert {name: query[name] for name in ("id", "platform", "mode", "tab")} == {

@@ -240,7 +240,7 @@ def test_a_copied_link_shows_the_same_and_a_sibling_is_one_click_away(
     page.open(
         f"{dashboards(known_url)}/models?id={MODEL}&tab=operators&hw=nvidia-l4&platform=cuda&precision=fp32&batch=2"
     )
-    page.page.get_by_role("button", name="Copy link").click()
+    page.page.get_by_role("button", name="About this answer").click()
     link = page.page.get_by_text(re.compile(r"http://.*models\?")).inner_text()
     query = parse_qs(urlsplit(link).query)
     told = {"id": MODEL, "tab": "operators", "hw": "nvidia-l4", "platform": "cuda", "precision": "fp32", "batch": "2"}

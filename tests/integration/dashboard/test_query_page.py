@@ -72,7 +72,7 @@ def test_how_a_result_is_drawn_is_in_the_address(page: Any, dashboards: Any, ser
     page.page.get_by_role("combobox", name="Chart").click()
     page.page.get_by_role("option", name="line").click()
     page.page.wait_for_function("location.search.includes('kind=line')")
-    page.page.get_by_role("button", name="Copy link").click()
+    page.page.get_by_role("button", name="About this answer").click()
     link = page.page.get_by_text(re.compile(r"http://.*query\?")).inner_text()
     asked = parse_qs(urlsplit(link).query)
     assert (asked["q"], asked["kind"], asked["scale"]) == ([SQL], ["line"], ["log"])

@@ -193,7 +193,7 @@ def test_the_address_restores_the_view_and_files_hold_the_points(
     assert "acme-one · cpu · fp32 · batch 1" in text
     assert "newest 3.00 ms (2.97–3.03)" in text
     assert page.page.get_by_test_id("stVegaLiteChart").count() == 2
-    page.page.get_by_role("button", name="Copy link").click()
+    page.page.get_by_role("button", name="About this answer").click()
     link = page.page.get_by_text("/trends?").first.inner_text()
     query = parse_qs(urlsplit(link).query)
     assert (query["x"], query["scale"], query["platform"]) == (["order"], ["log"], ["cpu"])

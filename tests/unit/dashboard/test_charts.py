@@ -191,7 +191,7 @@ def test_names_in_the_trade_off_are_never_written_over_each_other() -> None:
     bare: dict[str, Any] = {"latency_ms_low": None, "latency_ms_high": None}
     apart = [row(latency_ms=1.0, **bare), row(latency_ms=50.0, throughput_per_s=9.0, hardware="nvidia-l4", **bare)]
     named = layers_of(charts.tradeoff(apart).to_dict(), "point")[0]["data"]["values"]
-    assert [point["short"] for point in named] == ["1\u2002nvidia-h200-sxm", "1\u2002nvidia-l4"]
+    assert [point["short"] for point in named] == ["H200 SXM", "L4"]
     crowded = [row(latency_ms=2.0 + index / 1000, **bare) for index in range(3)]
     named = layers_of(charts.tradeoff([*crowded, *apart]).to_dict(), "point")[0]["data"]["values"]
     sides = [point["side"] for point in named if point["short"]]
@@ -199,7 +199,28 @@ def test_names_in_the_trade_off_are_never_written_over_each_other() -> None:
     assert len(set(sides)) == len(sides)
     same = [row(latency_ms=1.0, **bare), row(latency_ms=50.0, throughput_per_s=9.0, batch_size=64, **bare)]
     named = layers_of(charts.tradeoff(same).to_dict(), "point")[0]["data"]["values"]
-    assert [point["short"] for point in named] == ["1\u2002fp16 · batch 8", "1\u2002fp16 · batch 64"]
+    assert [point["short"] for point in named] == ["H200 SXM fp16 · batch 8", "H200 SXM fp16 · batch 64"]
+
+
+def test_picks_and_the_front_carry_their_names_and_picks_alone_their_intervals() -> None:
+    rows = [
+        row(configuration="a", picked=True),
+        row(
+            configuration="b",
+            hardware="nvidia-l4",
+            latency_ms=50.0,
+            latency_ms_low=40.0,
+            latency_ms_high=60.0,
+            on_front=True,
+        ),
+        row(configuration="c", hardware="nvidia-t4", latency_ms=90.0, latency_ms_low=80.0, latency_ms_high=99.0),
+    ]
+    spec = charts.tradeoff(rows).to_dict()
+    named = layers_of(spec, "point")[0]["data"]["values"]
+    assert {point["id"]: point["short"] for point in named} == {"a": "H200 SXM", "b": "L4", "c": ""}
+    assert [line["id"] for line in layers_of(spec, "rule")[0]["data"]["values"]] == ["a"]
+    plain = charts.tradeoff([row(configuration="a"), row(configuration="c", latency_ms=90.0)]).to_dict()
+    assert [line["id"] for line in layers_of(plain, "rule")[0]["data"]["values"]] == ["a", "c"]
 
 
 def test_a_narrow_axis_still_says_where_it_is() -> None:
