@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 
 
 MENU: dict[str, tuple[Entry, ...]] = {
-    "Decide": (Entry("overview", "Overview", "monitoring"), Entry("recommend", "Recommend", "checklist")),
+    "Decide": (Entry("overview", "Home", "home"), Entry("recommend", "Recommend", "checklist")),
     "Compare": (
         Entry("compare", "Compare", "compare_arrows"),
         Entry("compatibility", "Compatibility", "grid_on"),

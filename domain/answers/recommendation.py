@@ -226,7 +226,7 @@ class Pick(msgspec.Struct, frozen=True, kw_only=True):
     """A named choice among the options that meet the limits: `fastest`, `cheapest` or `best_measured`.
 
     `probability` is that of being better than the best option of any other device, `next_hardware`, by what the pick is
-    named for; `confidence` says it in a word: `clear` (0.9 or more), `likely`, `toss-up` (below 0.7). All three are null
+    named for (of the best measured one: among what was measured too); `confidence` says it in a word: `clear` (0.9 or more), `likely`, `toss-up` (below 0.7). All three are null
     where no other device is left; the first two where an interval is not known.
     """
 

@@ -172,17 +172,16 @@ def picks_of(
     if first is None:
         return []
     speed: Objective = "throughput" if objective == "throughput" else "latency"
-    measured = next((option for option in ranked if option.basis == "measured"), None) or next(
-        (option for option in ranked if option.basis in SEEN), None
-    )
-    chosen: list[tuple[str, Option | None, Objective]] = [
-        ("fastest", first if objective == speed else _best(ranked, speed), speed),
-        ("cheapest", first if objective == "cost" else _best(ranked, "cost"), "cost"),
-        ("best_measured", measured, objective),
+    seen = [option for option in ranked if option.basis == "measured"]
+    seen = seen or [option for option in ranked if option.basis in SEEN]
+    chosen: list[tuple[str, Option | None, Objective, Sequence[Option]]] = [
+        ("fastest", first if objective == speed else _best(ranked, speed), speed, ranked),
+        ("cheapest", first if objective == "cost" else _best(ranked, "cost"), "cost", ranked),
+        ("best_measured", next(iter(seen), None), objective, seen),
     ]
     return [
-        _pick(name, option, by, _best([item for item in ranked if item.hardware != option.hardware], by), entry)
-        for name, option, by in chosen
+        _pick(name, option, by, _best([item for item in rivals if item.hardware != option.hardware], by), entry)
+        for name, option, by, rivals in chosen
         if option is not None
     ]
 

@@ -1,4 +1,4 @@
-"""Overview: what do we know, how fresh is it, and what got worse?"""
+"""Home: what is best for the models that are known best, what got worse, and what is stale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 import pandas as pd
 import streamlit as st
 
-from assay.client.row_types import Run
+from assay.client.row_types import Model, Run
 from dashboard import answers, evidence
 from dashboard.address import Params, Read, one_of, position, understood
 from dashboard.downloads import picture_files, stem, table_files
@@ -29,14 +29,20 @@ from dashboard.frame import (
     to_paste,
     zone,
 )
+from dashboard.menu import page
 from dashboard.page_state import adopt, current, go, widget
 from dashboard.screens.overview import query as asking
+from dashboard.screens.recommend.question import Question, request
 from dashboard.screens.runs import words
+from dashboard.service import decoded
+from domain.answers import Recommendation
 from domain.vocabulary import PLATFORMS
 from presentation import charts, formatting
+from presentation.answer_words import PICKS, PickWords, pick_words
 
 __all__ = [
     "Glance",
+    "best_known",
     "coverage_sentence",
     "failing_table",
     "fresh",
@@ -91,6 +97,29 @@ def families_of(row: Row) -> list[str]:
     return sorted((str(name) for name in row["families"]), key=lambda name: name == UNKNOWN)
 
 
+KINDS_OF_MODEL = {
+    "vision": "vision",
+    "embedding": "text",
+    "text_generation": "language",
+    "text_to_text": "text to text",
+    "audio": "audio",
+    "multimodal": "image and text",
+    "diffusion": "images",
+    "video": "video",
+}
+"""Categories of models in a word."""
+MOST_MODELS = 4
+
+
+def best_known(models: Sequence[Model]) -> list[Model]:
+    """Return the model with most measurements of each category, one of the catalogue before others; at most `MOST_MODELS`."""
+    first: dict[str | None, Model] = {}
+    for model in sorted(models, key=lambda model: (not model.catalogued, -model.measurements, model.id)):
+        if model.measurements:
+            first.setdefault(model.category, model)
+    return list(first.values())[:MOST_MODELS]
+
+
 def coverage_sentence(row: Row) -> str:
     """Say how much of family × platform has a measurement, and where there are most."""
     cells, families = row["cells"], row["families"]
@@ -141,11 +170,14 @@ PAGE = "overview"
 KINDS = ("performance", "hardware", "compatibility")
 EVERY_S = 5
 MOST_GAPS = 3
+MOST_SOURCES = 3
+BEHIND_S = 10.0
+"""Tables that are longer behind the log are worth a word."""
 
 
 def show() -> None:
-    """Show the counts, what got worse, the last runs and the service's health; with nothing known, the one command."""
-    header("Overview", "What do we know, how fresh is it, and what got worse?")
+    """Show the state in a sentence, the picks of a few models, what got worse and the last runs; the rest is folded."""
+    header("Home", "What is best, what got worse, and what is stale?")
     with guarded("The service"):
         health = answers.ready()
         read = current(PAGE, read_glance)
@@ -153,56 +185,96 @@ def show() -> None:
         glance: Glance = read.asked
         adopt(PAGE, glance, {"days": glance.days})
         at = health["position"] if glance.as_of is None else glance.as_of
-        provenance("", f"position {formatting.count(at)}", msgspec.structs.replace(glance, as_of=at))
-        with guarded("The counts"):
+        summary: Mapping[str, Any] = {"measurements": 0, "failures": 0, "tests": 0}
+        with guarded("The state"):
             summary = answers.summary(at)
-            _counts(summary, at)
-        # What takes longest is asked last, and still stands where it is looked for.
-        worse = st.container()
+            _state(summary, at)
         with guarded("The health"):
-            _health(health, at)
+            _health(health)
+        if not (summary["measurements"] or summary["failures"] or summary["tests"]):
+            _nothing_yet()
+        # What takes longest is asked last, and still stands where it is looked for.
+        best, worse = st.container(), st.container()
         with guarded("The last runs"):
             _last_runs(at, live=glance.as_of is None)
-        if not (summary["measurements"] or summary["failures"] or summary["tests"]):
-            return
         document: dict[str, Any] = {"cells": [], "failing": []}
-        with guarded("The coverage"):
-            document = asking.at_a_glance(at)
-        if document["cells"]:
+        if summary["measurements"] or summary["failures"] or summary["tests"]:
             with guarded("The coverage"):
+                document = asking.at_a_glance(at)
                 _coverage(document, at)
-        _failing(document)
-        with guarded("What to measure next"):
-            _next(at)
+            _failing(document)
+            with guarded("What to measure next"):
+                folded("What would be worth measuring next", partial(_next, at), key=f"{PAGE} next")
+        with st.container(horizontal=True, vertical_alignment="center", key="take away"):
+            _reports(at)
+            words = f"position {formatting.count(at)}"
+            provenance("", words, msgspec.structs.replace(glance, as_of=at))
         with worse, guarded("What got worse"):
-            _worse(glance, at)
+            if summary["measurements"]:
+                _worse(glance, at)
+        with best, guarded("What is best"):
+            if summary["measurements"]:
+                _best(at)
 
 
-def _counts(record: Mapping[str, Any], at: int) -> None:
+def _state(record: Mapping[str, Any], at: int) -> None:
+    """Say in one sentence what is known and how fresh it is."""
     if not record["measurements"]:
-        st.info("Nothing has been measured yet. One command fills this page:")
-        to_paste("assay bench bert-base-uncased --platform cpu,openvino")
-        st.caption("It builds the model, measures it on this machine and sends what it saw to this service.")
-    newest = record.get("newest")
-    shares = _fresh(at) if record["measurements"] else {30: None, 90: None}
-    tiles = {
-        "Models": formatting.count(record["models"]),
-        "Hardware": formatting.count(record["hardware"]),
-        "Measurements": formatting.count(record["measurements"]),
-        "Newest": formatting.age(newest, datetime.now(UTC)),
-        "Runs": formatting.count(record["runs"]),
-        "Tests": formatting.count(record["tests"]),
-        **{f"New in {days} days": formatting.share(share) for days, share in shares.items()},
-    }
-    with st.grid(4, min_column_width=150, key="counts"):
-        for title, value in tiles.items():
-            st.metric(title, value, border=True)
-    if newest:
-        st.caption(
-            f"Newest {formatting.date(newest, zone())} · New: share of the configurations that were measured in these days, or came in "
-            "them without saying when they were measured"
-        )
-        _reports(at)
+        return
+    recent = formatting.share(_fresh(at)[90])
+    st.markdown(
+        f"**{formatting.count(record['measurements'])}** measurements of **{formatting.count(record['models'])}** models on "
+        f"**{formatting.count(record['hardware'])}** devices in {_runs_words(record['runs'])}. The newest came "
+        f"{formatting.age(record.get('newest'), datetime.now(UTC))}; {recent} of the configurations are new in 90 days.",
+        help="New: measured in these days, or imported in them without saying when they were measured.",
+    )
+
+
+def _runs_words(count: int) -> str:
+    return "1 run" if count == 1 else f"{formatting.count(count)} runs"
+
+
+def _nothing_yet() -> None:
+    """Offer the three ways to begin."""
+    st.info("Nothing has been measured yet. One command fills this page:")
+    to_paste("assay bench bert-base-uncased --platform cpu,openvino")
+    st.caption("It builds the model, measures it on this machine and sends the result to this service.")
+    st.caption("Or import what you have:")
+    to_paste("assay import auto results/ --dry-run")
+    st.caption("Or begin with the published measurements that ship:")
+    to_paste("assay data add")
+
+
+def _best(at: int) -> None:
+    """Show the picks of the models of which most is known, one of each kind."""
+    chosen = best_known(answers.models(at))
+    if not chosen:
+        return
+    st.subheader("Best hardware", anchor=False)
+    with st.container(key="best", gap="xxsmall"):
+        for model in chosen:
+            with guarded(model.id):
+                sent = answers.recommend(request(Question(model=model.id)), at)
+                _best_row(model, decoded(sent, Recommendation))
+
+
+def _best_row(model: Model, answer: Recommendation) -> None:
+    picks = {} if answer.abstained else {pick.name: pick for pick in answer.picks}
+    with st.grid(4, min_column_width=180, key=f"best {model.id}"):
+        with st.container(gap=None):
+            name = f"**{escape(model.id.rpartition('/')[2])}**"
+            st.page_link(page("recommend"), label=name, query_params={"model": model.id}, icon=":material/category:")
+            st.markdown(f":gray[:small[{escape(KINDS_OF_MODEL.get(model.category or '', model.category or ''))}]]")
+        for title, pick in ((title, picks.get(name)) for name, title in PICKS.items()):
+            st.markdown(_pick_cell(title, None if pick is None else pick_words(pick, answer)))
+
+
+def _pick_cell(title: str, words: PickWords | None) -> str:
+    """Write a pick in three short lines, or that there is none."""
+    if words is None:
+        return f":gray[:small[{title}]]  \n{formatting.MISSING}"
+    sure = f" · {words.confidence}" if words.confidence else ""
+    return f":gray[:small[{title}: {escape(words.evidence + sure)}]]  \n**{escape(words.device)}**  \n{escape(words.figure)}"
 
 
 def _fresh(at: int) -> dict[int, float | None]:
@@ -262,11 +334,10 @@ def _worse(glance: Glance, at: int) -> None:
 
 
 def _last_runs(at: int, *, live: bool) -> None:
-    st.subheader("Last runs", anchor=False)
     runs = answers.runs(at)
     if not runs:
-        st.caption("No run has been posted yet.")
         return
+    st.subheader("Last runs", anchor=False)
     if live and any(is_live(row, datetime.now(UTC)) for row in runs):
         st.fragment(_live_runs, run_every=EVERY_S)()
     else:
@@ -280,14 +351,25 @@ def _live_runs() -> None:
 
 
 def _runs(rows: Sequence[Run]) -> None:
+    own = [row for row in rows if row.kind != "import"]
+    imports = [row for row in rows if row.kind == "import"]
+    if imports:
+        counted = "1 import" if len(imports) == 1 else f"{len(imports)} imports"
+        names = list(dict.fromkeys(str(row.provenance_source or row.source) for row in imports))
+        more = f" and {len(names) - MOST_SOURCES} more" if len(names) > MOST_SOURCES else ""
+        st.caption(
+            f"{counted} among the last {len(rows)} runs: {escape('; '.join(names[:MOST_SOURCES]))}{more}. [All runs](/runs)"
+        )
+    if not own:
+        return
     st.dataframe(
-        run_table(rows, datetime.now(UTC), zone()),
+        run_table(own, datetime.now(UTC), zone()),
         hide_index=True,
         key="overview runs",
         row_height=36,
         placeholder=formatting.MISSING,
         height="content",
-        alt="The last ten runs",
+        alt="The last runs",
         column_config={
             "Run": st.column_config.Column(width=260),
             "Started": st.column_config.Column(
@@ -300,7 +382,11 @@ def _runs(rows: Sequence[Run]) -> None:
 
 
 def _coverage(document: Mapping[str, Any], at: int) -> None:
-    st.subheader("Coverage", anchor=False)
+    if document["cells"]:
+        folded("Coverage", partial(_covered, document, at), key=f"{PAGE} coverage part")
+
+
+def _covered(document: Mapping[str, Any], at: int) -> None:
     platforms, shade, sentence = platforms_of(document["cells"]), theme(), coverage_sentence(document)
     st.markdown(f"**{escape(sentence)}**")
     chart(
@@ -355,8 +441,7 @@ def _failing(document: Mapping[str, Any]) -> None:
 def _next(at: int) -> None:
     gaps = asking.gaps(at)[:MOST_GAPS]
     if not gaps:
-        return
-    st.subheader("What would be worth measuring next", anchor=False)
+        st.caption("Every family was tried on every platform.")
     for gap in gaps:
         st.markdown(
             f"**{escape(str(gap['category']))} on {escape(str(gap['platform']))}**: {formatting.count(gap['never_tried'])} of "
@@ -365,25 +450,21 @@ def _next(at: int) -> None:
         to_paste(str(gap["command"]))
 
 
-def _health(health: Mapping[str, Any], position: int) -> None:
-    st.subheader("Health", anchor=False)
-    lag, dead = health.get("lag_events"), health.get("dead_letters")
-    lines = [f"**Log** position {formatting.count(health.get('log_position', position))}"]
-    seconds = health.get("lag_seconds")
-    since = f" ({formatting.significant(seconds)} s)" if seconds else ""
-    behind = "up to date" if lag == 0 else f"{formatting.count(lag)} events behind{since}"
-    lines.append(f"**Projection** position {formatting.count(health['position'])}, {behind}")
-    lines.append(f"**Dead letters** {formatting.count(dead)}")
-    unknown = health.get("unknown_events")
-    if unknown:
-        lines.append(f"**Of unknown types** {formatting.count(unknown)} events, kept for a later version")
-    archive = health.get("archive") or {}
-    if archive.get("segments"):
-        lines.append(
-            f"**Archive** up to position {formatting.count(archive['last_position'])}, {formatting.memory(archive['bytes'])}"
+def _health(health: Mapping[str, Any]) -> None:
+    """Say what is wrong with the service; nothing where nothing is."""
+    wrong = []
+    lag, seconds = health.get("lag_events"), health.get("lag_seconds") or 0.0
+    if lag and seconds > BEHIND_S:
+        wrong.append(
+            f"The tables are {formatting.count(lag)} events ({formatting.significant(seconds)} s) behind the log."
         )
+    if health.get("dead_letters"):
+        count = formatting.count(health["dead_letters"])
+        wrong.append(f"{count} events could not be read: [Operations](/operations) lists them.")
+    if health.get("unknown_events"):
+        count = formatting.count(health["unknown_events"])
+        wrong.append(f"{count} events are of types that this version does not know, and are kept for a later one.")
     if health.get("error"):
-        lines.append(f"⚠ **Projector stopped** {escape(str(health['error']))}")
-    trained = (health.get("predictor") or {}).get("digest")
-    lines.append(f"**Predictor** {'ships with Assay' if trained == 'shipped' else escape(formatting.digest(trained))}")
-    st.markdown(" · ".join(lines))
+        wrong.append(f"The tables no longer follow the log: {escape(str(health['error']))}")
+    if wrong:
+        st.warning("  \n".join(wrong), icon=":material/warning:")

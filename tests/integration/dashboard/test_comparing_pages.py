@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
+from dashboard import gallery
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 MODEL, DEVICE = "acme/scaled", "acme-wide"
@@ -172,12 +173,15 @@ def test_devices_at_hand_are_told_which_to_use_and_evidence_is_one_click_away(as
 
 def test_the_overview_counts_and_says_what_failed_and_what_is_fresh(asked: str) -> None:
     test = run(overview)
+    for part in ("coverage part", "next"):
+        test.session_state[f"overview {part}"] = True
+    test.run()
     with Client(asked) as client:
         known, told = client.summary(), client.overview()
-    tiles = {metric.label: metric.value for metric in test.metric}
-    assert tiles["Measurements"] == str(known["measurements"])
-    assert tiles["Runs"] == "1"
-    assert tiles["New in 30 days"].startswith(("100", "0"))
+    state = said(test)
+    assert f"**{known['measurements']}** measurements of **{known['models']}** models" in state
+    assert f"on **{known['hardware']}** devices in 1 run." in state
+    assert "100.0 % of the configurations are new in 90 days" in state or "0.0 % of" in state
     tables = [frame.value for frame in test.dataframe]
     failing = next(table for table in tables if "Failures" in table)
     assert failing["Failures"].tolist() == [told["failing"][0]["failures"]]
@@ -201,7 +205,7 @@ def test_what_got_worse_stands_on_the_overview(asked: str, build: Any) -> None:
     then = run(overview, as_of=str(before))
     with Client(asked) as client:
         known = client.summary(as_of=before)
-    assert {metric.label: metric.value for metric in then.metric}["Measurements"] == str(known["measurements"])
+    assert f"**{known['measurements']}** measurements" in said(then)
 
 
 @pytest.mark.browser
@@ -249,7 +253,12 @@ def test_batches_fit_a_phone_and_come_as_a_file(page: Any, dashboards: Any, comp
 @pytest.mark.browser
 def test_the_overview_shows_coverage_and_leads_on(page: Any, dashboards: Any, compared_url: str) -> None:
     text = page.open(f"{dashboards(compared_url)}/?days=1")
+    assert text.index("Best hardware") < text.index("What got worse") < text.index("Last runs")
+    assert text.index("Last runs") < text.index("What failed most")
+    for part in ("Coverage", "What would be worth measuring next"):
+        page.page.get_by_text(part, exact=True).click()
+        gallery.settled(page.page)
+    text = page.text()
     assert "of 1 cells have measurements" in text
-    assert text.index("What got worse") < text.index("Last runs") < text.index("What failed most")
     assert "assay verify" in text
     assert page.wrong == []

@@ -244,11 +244,18 @@ def test_a_filter_of_compare_stays_when_its_fold_is_closed(page: Any, dashboards
     assert page.wrong == []
 
 
-def test_overview_counts_what_the_api_counts(page: Any, dashboards: Any, service_url: str) -> None:
+def test_home_names_the_picks_and_counts_what_the_api_counts(page: Any, dashboards: Any, service_url: str) -> None:
     with Client(service_url) as client:
-        known = client.summary()
+        known, answer = client.summary(), client.recommend(MODEL, per_hardware=True)
     text = page.open(dashboards(service_url))
-    assert f"Measurements\n\n{known['measurements']}" in text or f"Measurements\n{known['measurements']}" in text
-    assert "up to date" in text
+    assert f"{known['measurements']} measurements of {known['models']} models on {known['hardware']} devices" in text
+    best = page.page.locator(".st-key-best").inner_text().replace("\u202f", " ")
+    assert answer["picks"][0]["name"] == "fastest"
+    assert "tiny" in best
+    assert "Fastest: measured · clear lead" in best
+    assert "acme-one\n2.00 ms" in best
+    # Health is worth a word only where something is wrong.
+    assert "position" not in text
+    assert "Dead letters" not in text
     assert "Traceback" not in text
     assert page.wrong == []

@@ -203,7 +203,7 @@ def test_a_wrong_password_opens_nothing_and_who_has_no_role_is_told_so(visitor: 
 def test_a_sign_in_expires_and_one_that_was_made_up_never_counts(visitor: Page, site: str) -> None:
     visitor.open(f"{site}/")
     sign_in(visitor, "oscar")
-    shown(visitor, "Overview")
+    shown(visitor, "Home")
     (cookie,) = [one for one in visitor.page.context.cookies() if one["name"] == COOKIE]
     claims = json.loads(decode_signed_value(COOKIE_SECRET, COOKIE, cookie["value"]) or b"")
     assert claims["groups"] == ["assay-operators"]
@@ -242,7 +242,7 @@ def test_a_slip_in_the_file_lets_nobody_in(guarded: dict[str, str], monkeypatch:
     missing = words(app(monkeypatch, **told))
     assert "cannot be read: " in missing
     assert "docs/sign-in.md" in missing
-    assert "Overview" not in missing
+    assert "Home" not in missing
     without = app(monkeypatch, **told)
     without.secrets["assay"] = {"operators": ["assay-operators"]}
     assert "names no provider" in words(without)
@@ -251,7 +251,7 @@ def test_a_slip_in_the_file_lets_nobody_in(guarded: dict[str, str], monkeypatch:
     wrong.secrets["assay"] = {"operator": "assay-operators"}
     text = words(wrong)
     assert "[assay] is not understood" in text
-    assert "Overview" not in text
+    assert "Home" not in text
 
 
 def test_without_a_sign_in_operations_is_for_this_machine_alone(

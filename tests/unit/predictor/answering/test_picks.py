@@ -64,6 +64,10 @@ def test_each_pick_is_best_by_what_it_is_named_for() -> None:
 def test_published_figures_are_the_best_measured_where_nobody_measured_here() -> None:
     assert picks([PUBLISHED, FAST])["best_measured"].option.hardware == "published"
     assert "best_measured" not in picks([FAST, CHEAP])
+    # It is compared with what else was published: an estimate that is better is no tie.
+    slower = option("slower", basis="imported", latency_ms=9.0, low_ms=None, high_ms=None)
+    pick = picks([FAST, PUBLISHED, slower])["best_measured"]
+    assert (pick.next_hardware, pick.confidence) == ("slower", "clear")
 
 
 def test_without_prices_nothing_is_cheapest_and_without_options_nothing_is_picked() -> None:
