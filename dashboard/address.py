@@ -61,7 +61,11 @@ _LARGEST = 65536
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What the compare page asks: what is put side by side, of which model and on which hardware, by one metric."""
+    """What the compare page asks: what is put side by side, of which model and on which hardware, by one metric.
+
+    Of hardware for a model `hw` names those that are compared, between commas (empty: all), and `per_hw` shows the best
+    configuration of each alone.
+    """
 
     what: str = "hardware"
     model: str = ""
@@ -73,6 +77,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     precision: tuple[str, ...] = ()
     batch: int | None = None
     basis: str = "auto"
+    per_hw: bool = True
     as_of: int | None = None
 
 
@@ -216,6 +221,7 @@ _COMPARISON: dict[str, Reader] = {
     "precision": slugs,
     "batch": whole,
     "basis": one_of(BASES_SHOWN),
+    "per_hw": yes_or_no,
     "as_of": position,
 }
 

@@ -71,6 +71,10 @@ async def on_hardware(
     per: Annotated[
         Per, QueryParameter(description="Whether latency is ordered by the time of an item or of a call.")
     ] = "item",
+    per_hardware: Annotated[
+        bool,
+        QueryParameter(description="Whether only the first row of each device, and of each number of them, is kept."),
+    ] = False,
     limit: Annotated[int | None, QueryParameter(ge=0, le=PAGE_LIMIT)] = None,
 ) -> Response[bytes]:
     """Return the best measurement of each configuration of a model, by `metric`: fastest an item first.
@@ -78,8 +82,8 @@ async def on_hardware(
     Energy and power have a verdict of their own (`energy_verdict`); where it is invalid they are null. `hardware_stated`:
     an endpoint was measured, and its hardware is what the operator said. `best` marks the first of each hardware × platform
     × precision under each load; `same` and `differs` say in which parts of their configurations the rows agree.
-    `platform` and `precision` may name several between commas. `limit` keeps so many of the rows that have the metric, the
-    first as they are ordered, and `total` says of how many; 0 tells only what stands beside the rows. `whole` counts all
+    `hardware`, `platform` and `precision` may name several between commas. `limit` keeps so many of the rows that have the
+    metric, the first as they are ordered, and `total` says of how many; 0 tells only what stands beside the rows. `whole` counts all
     rows of the model and mode, whatever else is asked for: by metric, hardware and batch. `speedup_over_cpu` is against the
     fastest measurement in fp32 on plain CPU of the same work, one of `baselines`.
     """
@@ -94,7 +98,8 @@ async def on_hardware(
         rows = list(filter(_filter(tables, hardware, platform, precision, batch_size), whole))
         result = ordered(rows, ("hardware", "platform", "precision"), metric, per)
         valued = [row for row in result if row[metric] is not None]
-        kept = result if limit is None else valued[:limit]
+        listed = _first_of_each(result) if per_hardware else result
+        kept = listed if limit is None else [row for row in listed if row[metric] is not None][:limit]
         beside = {"model": name, "total": len(valued), "whole": counted(whole), "baselines": plain}
         return kept, {**beside, **differences(kept)}
 
@@ -178,12 +183,20 @@ async def of_modes(
     return await rows_response(request, at, answer, key="rows")
 
 
+def _first_of_each(rows: Sequence[Row]) -> list[Row]:
+    """Return the first row of each device, and of each number of them."""
+    first: dict[tuple[Any, Any], Row] = {}
+    for row in rows:
+        first.setdefault((row["hardware"], row["hardware_count"]), row)
+    return list(first.values())
+
+
 def _filter(
     tables: Tables, hardware: str | None, platform: str | None, precision: str | None, batch_size: int | None
 ) -> Callable[[Row], bool]:
     """Return what says whether a row, or a pair of them, is asked for."""
     wanted: dict[str, Sequence[Any] | None] = {
-        "hardware": [tables.resolve_hardware(hardware)] if hardware else None,
+        "hardware": [tables.resolve_hardware(name) for name in hardware.split(",")] if hardware else None,
         "platform": several(platform),
         "precision": several(precision),
         "batch_size": [batch_size] if batch_size else None,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
+import msgspec
 import streamlit as st
 
 from dashboard import answers, differences
 from dashboard.address import Comparison
 from dashboard.downloads import picture_files, stem, table_files
 from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
+from dashboard.page_state import turn
 from dashboard.ranking import completed
 from dashboard.screens.compare import query
 from dashboard.screens.compare import words as comparison
@@ -66,9 +68,11 @@ def _hardware(request: Comparison, at: int) -> None:
     # Estimates cost the service most, and are shown only where they are asked for or nothing else is there.
     result = comparison.rows(request, at, estimates=request.basis == "all")
     rows = comparison.chosen(result.rows, request, metric)
-    if not rows and request.basis == "auto":
+    if request.basis == "auto" and (not rows or comparison.wants_estimates(request, rows)):
         result = comparison.rows(request, at)
         rows = comparison.chosen(result.rows, request, metric)
+    if request.per_hw:
+        rows = comparison.best_of_each(rows)
     strip(request, at, [request.model], [str(row["hardware"]) for row in rows])
     if result.unpredicted:
         st.caption(f"Only what was measured is shown: {escape(result.unpredicted)}")
@@ -80,10 +84,23 @@ def _hardware(request: Comparison, at: int) -> None:
             return
         nothing(request, text, f"assay bench {request.model}", result.total)
         return
-    differs(rows)
-    left_out = result.total - len(rows)
+    left_out = result.total - (result.variants if request.per_hw else len(rows))
     rest = "1 row is" if left_out == 1 else f"{formatting.count(left_out)} rows are"
     _chart(request, at, rows, f"{rest} left out by the filters, or for want of this metric." if left_out else "")
+    _variants(request, result.variants, len(rows))
+    differs(rows)
+
+
+def _variants(request: Comparison, all_rows: int, shown: int) -> None:
+    """Offer every variant of each device, or the best one alone."""
+    every = st.toggle(
+        f"Every variant ({formatting.count(all_rows)})" if request.per_hw else "Every variant",
+        value=not request.per_hw,
+        key=f"{PAGE} every {request.per_hw}",
+        disabled=request.per_hw and all_rows == shown,
+    )
+    if every == request.per_hw:
+        turn(PAGE, msgspec.structs.replace(request, per_hw=not every))
 
 
 def _models(comparison: Comparison, at: int) -> None:
@@ -96,13 +113,13 @@ def _models(comparison: Comparison, at: int) -> None:
         text = "Nothing was measured on this hardware in this mode. On that machine, this would be a first:"
         nothing(comparison, text, "assay bench bert-base-uncased", total if filtered else 0)
         return
-    differs(result.rows, AMONG_MODELS)
     left_out = result.total - len(result.rows)
     rest = ""
     if left_out:
         rest = f"{formatting.count(len(result.rows))} of {formatting.count(result.total)} configurations: the fastest of each model, "
         rest += "platform and precision come first. Filters narrow them."
     _chart(comparison, at, result.rows, rest)
+    differs(result.rows, AMONG_MODELS)
 
 
 def _chart(request: Comparison, at: int, rows: list[ComparedRow], rest: str) -> None:

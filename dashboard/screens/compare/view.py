@@ -13,8 +13,7 @@ from dashboard import answers
 from dashboard.address import BASES_SHOWN, KINDS, METRIC_NAMES, SCALES, Comparison, Params, read_comparison
 from dashboard.frame import dropped, folded, guarded, header, titled, to_paste
 from dashboard.page_state import adopt, current, go, widget
-from dashboard.screens.compare import query
-from dashboard.screens.compare import words as comparison
+from dashboard.screens.compare import query, words
 from domain.errors import AssayError
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
 from presentation import charts
@@ -37,7 +36,7 @@ QUESTIONS = {
     "batch": "What does a larger batch bring, and where does it stop scaling?",
 }
 SHOWN = {
-    "hardware": ("model", "metric", "scale", "basis", "mode", "platform", "precision", "batch"),
+    "hardware": ("model", "hw", "metric", "basis", "scale", "mode", "platform", "precision", "batch"),
     "models": ("hw", "metric", "scale", "mode", "platform", "precision", "batch"),
     "modes": ("model", "hw", "platform", "precision", "batch"),
     "precision": ("model", "hw", "mode", "batch"),
@@ -45,6 +44,8 @@ SHOWN = {
 }
 """The parameters that have a widget, by what is compared; the others keep what the address says."""
 LISTS = ("platform", "precision")
+SEVERAL = "devices"
+"""The widget of `hw` where it names several devices."""
 ENERGIES = {"energy": "energy an item", "energy_token": "energy a token"}
 """Metrics that are offered where a row has them: few devices show what they draw."""
 METRICS_ON_HARDWARE = tuple(name for name in METRIC_NAMES if name != "speedup")
@@ -74,7 +75,7 @@ def ahead(params: Params) -> None:
     """Ask what the page will ask for these parameters."""
     request: Comparison = read_comparison(params).asked
     if request.model and request.what == "hardware":
-        comparison.known(request, answers.ready()["position"] if request.as_of is None else request.as_of)
+        words.known(request, answers.ready()["position"] if request.as_of is None else request.as_of)
 
 
 def _nothing_chosen(subject: str, position: int) -> None:
@@ -89,7 +90,11 @@ def _values(comparison: Comparison) -> dict[str, Any]:
     """What each widget shows of the view."""
     values = {"what": comparison.what, **{name: getattr(comparison, name) for name in SHOWN[comparison.what]}}
     values |= {name: list(values[name]) for name in LISTS if name in values}
-    return values | {name: values[name] or None for name in ("model", "hw") if name in values}
+    values |= {name: values[name] or None for name in ("model", "hw") if name in values}
+    if comparison.what == "hardware":
+        del values["hw"]
+        values[SEVERAL] = words.devices_of(comparison)
+    return values
 
 
 def _bar(comparison: Comparison, position: int) -> None:
@@ -103,12 +108,12 @@ def _bar(comparison: Comparison, position: int) -> None:
         label_visibility="collapsed",
     )
     shown = SHOWN[comparison.what]
-    first: list[str] = [name for name in ("model", "hw", "metric", "scale", "basis") if name in shown]
+    first: list[str] = [name for name in ("model", "hw", "metric", "basis") if name in shown]
     columns = st.columns([5 if name in ("model", "hw") else 3 for name in first], vertical_alignment="bottom")
     for name, column in zip(first, columns, strict=True):
         with column:
             _WIDGETS[name](comparison, position)
-    rest: list[str] = [name for name in ("mode", "platform", "precision", "batch") if name in shown]
+    rest: list[str] = [name for name in ("precision", "batch", "platform", "mode", "scale") if name in shown]
 
     def filters() -> None:
         for name, column in zip(rest, st.columns([2 if name in LISTS else 1 for name in rest]), strict=True):
@@ -129,6 +134,10 @@ def _bar(comparison: Comparison, position: int) -> None:
 def _chosen(comparison: Comparison) -> Comparison:
     state = {name: st.session_state.get(widget(PAGE, name)) for name in ("what", *SHOWN[comparison.what])}
     state |= {name: tuple(state[name] or ()) for name in LISTS if name in state}
+    if comparison.what == "hardware":
+        devices = st.session_state.get(widget(PAGE, SEVERAL)) or []
+        # The other kinds are about one device.
+        state["hw"] = ",".join(devices if state["what"] == "hardware" else devices[:1])
     state |= {name: state[name] or "" for name in ("model", "hw") if name in state}
     if state["what"] == "models" and comparison.metric == "speedup":
         state["metric"] = Comparison().metric
@@ -149,6 +158,17 @@ def _model(comparison: Comparison, position: int) -> None:
 
 
 def _hardware(comparison: Comparison, position: int) -> None:
+    if comparison.what == "hardware":
+        existing = [row.id for row in sorted(answers.hardware(position), key=lambda row: -row.measurements)]
+        st.multiselect(
+            "Hardware",
+            _with(existing, words.devices_of(comparison)),
+            key=widget(PAGE, SEVERAL),
+            accept_new_options=True,
+            select_all=False,
+            placeholder="All",
+        )
+        return
     every = comparison.what in ("modes", "batch")
     st.selectbox(
         "Hardware",
@@ -166,7 +186,7 @@ def _devices(request: Comparison, position: int) -> list[str]:
         hardware = sorted(answers.hardware(position), key=lambda row: -row.measurements)
         return [row.id for row in hardware if row.measurements]
     if request.what == "modes":
-        rows = comparison.modes(request, position)["whole"]["hardware"]
+        rows = words.modes(request, position)["whole"]["hardware"]
     else:
         rows = query.of_model(request.model, request.mode, position, limit=0)["whole"]["hardware"]
     return list(dict.fromkeys(str(row["hardware"]) for row in rows))
@@ -189,7 +209,7 @@ def _has(request: Comparison, position: int, name: str) -> bool:
     if request.what == "models" or not request.model:
         return request.what == "models"
     try:
-        result = comparison.known(request, position)
+        result = words.known(request, position)
     except AssayError:
         return False  # The page says why.
     return bool(result["whole"]["metrics"][charts.COMPARED[name].key])

@@ -21,7 +21,20 @@ from presentation.charts import COMPARED, COST, ENERGY, LATENCY, MEMORY, SPEEDUP
 from presentation.loads import arrivals, hardware_words
 from presentation.palette import badge
 
-__all__ = ["Rows", "against_cpu", "chosen", "filters", "known", "modes", "rows", "sentence", "table"]
+__all__ = [
+    "Rows",
+    "against_cpu",
+    "best_of_each",
+    "chosen",
+    "devices_of",
+    "filters",
+    "known",
+    "modes",
+    "rows",
+    "sentence",
+    "table",
+    "wants_estimates",
+]
 
 TELLING = {
     "runtime": "runtime",
@@ -34,6 +47,7 @@ TELLING = {
     "weights": "weights",
 }
 """Fields that may tell rows of one name apart, in the order in which they are said."""
+SIZES = ("sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens", "steps")
 _HEADS = ("Hardware", "Model")
 MOST_ASKED = 1000
 MOST = 100
@@ -68,15 +82,22 @@ def figure(row: ComparedRow, metric: Metric) -> float:
 
 
 class Rows(NamedTuple):
-    """Rows of a model, how many there are whatever the filters, and why none is predicted where none is."""
+    """Rows of a model, how many there are whatever the filters, and why none is predicted where none is.
+
+    `variants` counts what the filters leave and what is predicted, every variant of a device.
+    """
 
     rows: list[ComparedRow]
     total: int
     unpredicted: str | None
+    variants: int = 0
 
 
 def known(comparison: Comparison, position: int) -> dict[str, Any]:
-    """Return the best hundred configurations of a model that the filters leave and that have the metric; counts of the `whole`."""
+    """Return the best hundred configurations of a model that the filters leave and that have the metric; counts of the `whole`.
+
+    Where one of each device is asked for they are of a hundred devices; `total` counts every variant all the same.
+    """
     metric = COMPARED[comparison.metric]
     # Prices are of estimates and answers: nothing that was measured has one.
     order = {"limit": 0} if metric is COST else {"metric": metric.key, "per": "call", "limit": MOST}
@@ -84,9 +105,11 @@ def known(comparison: Comparison, position: int) -> dict[str, Any]:
         comparison.model,
         comparison.mode,
         position,
+        hardware=comparison.hw or None,
         platform=",".join(comparison.platform) or None,
         precision=",".join(comparison.precision) or None,
         batch_size=comparison.batch,
+        per_hardware=comparison.per_hw,
         **order,
     )
 
@@ -120,7 +143,7 @@ def rows(comparison: Comparison, position: int, *, estimates: bool = True) -> Ro
     document = against_cpu(
         [cast("ComparedRow", completed(row)) for row in (*result["rows"], *others)], result["baselines"]
     )
-    return Rows(document, whole["rows"] + len(others), unpredicted)
+    return Rows(document, whole["rows"] + len(others), unpredicted, result["total"] + len(others))
 
 
 def _estimates(comparison: Comparison, whole: Row, position: int) -> tuple[list[ComparedRow], str | None]:
@@ -128,6 +151,10 @@ def _estimates(comparison: Comparison, whole: Row, position: int) -> tuple[list[
     size = comparison.batch or next((item["batch_size"] for item in whole["batch_size"]), 1)
     question = {"model": comparison.model, "mode": comparison.mode, "batch_sizes": [size], "top": MOST_ASKED}
     question["per_hardware"] = False
+    if comparison.hw:
+        question["hardware"] = devices_of(comparison)
+    if comparison.precision:
+        question["precision"] = list(comparison.precision)
     try:
         predicted = answers.recommend(question, position)["ranked"]
     except AssayError as problem:
@@ -147,15 +174,39 @@ def _one_each(estimates: Sequence[ComparedRow]) -> list[ComparedRow]:
     return list(first.values())
 
 
+def devices_of(comparison: Comparison) -> list[str]:
+    """Return the hardware that is compared by name; none for all."""
+    return [name for name in comparison.hw.split(",") if name]
+
+
+def wants_estimates(comparison: Comparison, rows: Sequence[ComparedRow]) -> bool:
+    """Say whether estimates are asked for: all of them, or of a device that was named and has no evidence under the filters."""
+    seen = {row.get("hardware") for row in rows}
+    return comparison.basis == "all" or (
+        comparison.basis == "auto" and any(name not in seen for name in devices_of(comparison))
+    )
+
+
+def best_of_each(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
+    """Return the first row of each device, or of each number of them; rows are best first."""
+    first: dict[Any, ComparedRow] = {}
+    for row in rows:
+        first.setdefault((row.get("hardware"), row.get("hardware_count") or 1), row)
+    return list(first.values())
+
+
 def chosen(everything: Sequence[ComparedRow], comparison: Comparison, metric: Metric) -> list[ComparedRow]:
     """Return the rows that the filters leave and that have the metric, best first; evidence is never cut for estimates.
 
-    With the basis left to us, estimates are shown only where there is no evidence.
+    With the basis left to us, estimates are shown only where there is no evidence: none of the model, or none of a device
+    that was named.
     """
     left = [row for row in everything if _passes(row, comparison) and number(row, metric.key) is not None]
     matching_left = [row for row in left if row.get("basis") in EVIDENCE]
     if comparison.basis == "measured" or (comparison.basis == "auto" and matching_left):
-        left = matching_left
+        seen = {row.get("hardware") for row in matching_left}
+        named = set(devices_of(comparison)) if comparison.basis == "auto" else set()
+        left = [*matching_left, *(row for row in left if row.get("hardware") in named - seen)]
 
     def order(row: ComparedRow) -> float:
         return -figure(row, metric) if metric.better.startswith("larger") else figure(row, metric)
@@ -228,17 +279,24 @@ def against_cpu(rows: Sequence[ComparedRow], plain: Sequence[ComparedRow]) -> li
 def sentence(rows: Sequence[ComparedRow], metric: Metric) -> str:
     """Say which row is best and by how much over the next that its interval does not reach.
 
-    Latencies are compared at one batch: a call of one item is always shorter than a call of many.
+    Only the same work is compared: items of one size, and latencies at one batch, for a call of one item is always
+    shorter than a call of many.
     """
     best = rows[0]
     scale = metric.scale([number(best, metric.key)])
     words = f"{name_of(best)}: {scale.show(figure(best, metric), number(best, metric.low), number(best, metric.high))}"
     words += f" ({badge(best.get('basis'), best.get('origin'))})"
-    others = [row for row in rows[1:] if metric is not LATENCY or row.get("batch_size") == best.get("batch_size")]
+    others = [row for row in rows[1:] if _alike(row, best, metric)]
     for other in others:
         if apart(best, other, metric):
             return f"{words}, {_by(figure(best, metric), figure(other, metric), metric)} than {name_of(other)}"
     return f"{words}; the others cannot be told apart from it" if others else words
+
+
+def _alike(row: ComparedRow, other: ComparedRow, metric: Metric) -> bool:
+    """Say whether two rows are the same work: items of one size, the same load; of a latency the same batch too."""
+    names = [*SIZES, "mode", "scenario", *(["batch_size"] if metric is LATENCY else [])]
+    return all(cast("dict[str, Any]", row).get(name) == cast("dict[str, Any]", other).get(name) for name in names)
 
 
 def _by(best: float, other: float, metric: Metric) -> str:

@@ -132,3 +132,23 @@ def test_the_lines_over_the_batch_are_those_with_most_batches_at_one_work(client
     assert told["work"]["sequence_length"] == events[0]["data"]["workload"].get("sequence_length")
     one = client.compare_batches(model, hardware="home", precision="bf16,int8", min_position=position)
     assert {row["precision"] for row in one["rows"]} == {"bf16"}
+
+
+def test_one_row_a_device_is_the_best_of_it_and_hardware_is_named_between_commas(client, model, build):
+    one = [
+        build.measurement(model=model, hardware="one", p50=p50, precision=name)
+        for p50, name in ((2.0, "fp32"), (1.0, "bf16"))
+    ]
+    position = posted(
+        client, *one, *(build.measurement(model=model, hardware=name, p50=3.0) for name in ("two", "three"))
+    )
+    answer = client.compare_hardware(model, min_position=position, per_hardware=True, per="call", limit=10)
+    assert [(row["hardware"], row["latency_ms"]) for row in answer["rows"]] == [
+        ("one", 1.0),
+        ("two", 3.0),
+        ("three", 3.0),
+    ]
+    assert answer["total"] == 4
+    named = client.compare_hardware(model, hardware="one,three", per_hardware=True)
+    assert [row["hardware"] for row in named["rows"]] == ["one", "three"]
+    assert named["total"] == 3

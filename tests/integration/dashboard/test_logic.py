@@ -296,7 +296,14 @@ def test_comparing_by_a_filter_writes_the_address(asked: str) -> None:
     test = run(compare, model=MODEL, metric="latency")
     test.selectbox(key="compare basis").set_value("measured").run()
     assert given(test, "basis") == ["measured"]
-    assert "× 4.0 faster than acme-one · cpu · fp32 · batch 1" in heading(test)
+    assert "× 20 faster than acme-two · cpu · fp32 · batch 1" in heading(test)
+    test.multiselect(key="compare devices").set_value(["acme-one"]).run()
+    assert given(test, "hw") == ["acme-one"]
+    assert test.dataframe[0].value["Hardware"].tolist() == ["acme-one"]
+    kinds = next(control for control in test.button_group if control.key == "compare what")
+    kinds.set_value("models").run()
+    assert not test.exception
+    assert (given(test, "what"), given(test, "hw")) == (["models"], ["acme-one"])
 
 
 def test_an_answer_as_of_a_position_before_the_rows_has_none_of_them(asked: str) -> None:

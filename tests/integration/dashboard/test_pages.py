@@ -183,11 +183,26 @@ def test_an_unknown_model_is_a_sentence_with_a_remedy(page: Any, dashboards: Any
     assert page.wrong == []
 
 
-def test_compare_lists_differences_before_numbers(page: Any, dashboards: Any, service_url: str) -> None:
+def test_compare_shows_a_line_a_device_and_says_what_differs(page: Any, dashboards: Any, service_url: str) -> None:
     text = page.open(f"{dashboards(service_url)}/compare?model={MODEL}&basis=measured&metric=latency")
-    assert text.index("Platform differs") < text.index("acme-one · openvino · bf16 · batch 1: 2.00 ms")
+    assert "acme-one · openvino · bf16 · batch 1: 2.00 ms" in text
+    assert "Platform differs" in text
     assert "Same for all" in text
-    assert "× 4.0 faster than acme-one · cpu · fp32 · batch 1" in text
+    rows = page.page.get_by_test_id("stDataFrame").locator("canvas [role=row]")
+    rows.first.wait_for(state="attached")
+    assert rows.count() == 3  # A head and a row for each of two devices.
+    # Streamlit draws a switch over the input that holds it.
+    page.page.get_by_text("Every variant (3)").click()
+    page.page.wait_for_url("**per_hw=no**")
+    gallery.settled(page.page)
+    assert "× 4.0 faster than acme-one · cpu · fp32 · batch 1" in page.text()
+    assert page.wrong == []
+
+
+def test_compare_is_of_the_hardware_that_the_address_names(page: Any, dashboards: Any, service_url: str) -> None:
+    text = page.open(f"{dashboards(service_url)}/compare?model={MODEL}&basis=measured&metric=latency&hw=acme-two")
+    assert "acme-two · cpu · fp32 · batch 1: 40.0 ms" in text
+    assert "acme-one ·" not in text
     assert page.wrong == []
 
 

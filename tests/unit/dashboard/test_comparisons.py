@@ -169,3 +169,31 @@ def test_energy_is_compared_under_its_own_verdict_and_rows_of_other_loads_are_na
     differing = {one.field: dict(one.values) for one in differences.find(found).differs}
     assert differing["Requests a second"] == {formatting.MISSING: 1, "4.0": 1}
     assert differing["Where it ran is"] == {formatting.MISSING: 1, "stated by the operator, not seen": 1}
+
+
+def test_a_named_device_without_evidence_is_estimated_beside_what_was_measured() -> None:
+    asked = Comparison(model="m", hw="nvidia-l4,nvidia-a10g", metric="latency", batch=8)
+    seen, guess = row(8, 3.6, hardware="nvidia-l4"), row(8, 8.6, hardware="nvidia-a10g", basis="predicted")
+    other = row(8, 1.0, hardware="nvidia-l40s", basis="predicted")
+    assert comparison.devices_of(asked) == ["nvidia-l4", "nvidia-a10g"]
+    assert comparison.wants_estimates(asked, [seen])
+    assert not comparison.wants_estimates(asked, [seen, guess])
+    assert not comparison.wants_estimates(Comparison(model="m", hw="nvidia-a10g", basis="measured"), [])
+    chosen = comparison.chosen([other, guess, seen], asked, charts.LATENCY)
+    assert [one["hardware"] for one in chosen] == ["nvidia-l4", "nvidia-a10g"]
+
+
+def test_a_device_has_its_best_line_and_several_of_them_another() -> None:
+    rows = [row(1, 1.0), row(1, 2.0), row(1, 0.5, hardware_count=8), row(1, 3.0, hardware="other")]
+    best = comparison.best_of_each(rows)
+    assert [(one["hardware"], one["hardware_count"], one["latency_ms"]) for one in best] == [
+        ("h", 1, 1.0), ("h", 8, 0.5), ("other", 1, 3.0),
+    ]  # fmt: skip
+
+
+def test_a_headline_compares_the_same_work_alone() -> None:
+    best = row(1, 1.0, sequence_length=128)
+    longer = row(1, 4.0, hardware="longer", sequence_length=384)
+    alike = row(1, 2.0, hardware="alike", sequence_length=128)
+    assert "than alike" in comparison.sentence([best, alike, longer], charts.THROUGHPUT)
+    assert "than" not in comparison.sentence([best, longer], charts.THROUGHPUT)
