@@ -26,7 +26,7 @@ from predictor.features.traces import Trace
 from predictor.learning.method import Prediction, Predictive
 from predictor.learning.siblings import Siblings
 
-__all__ = ["INTERVAL", "estimate", "growing"]
+__all__ = ["INTERVAL", "estimate", "growing", "nested"]
 
 
 def growing(latency: Array, cells: Sequence[Hashable], batch: Sequence[int], sure: NDArray[np.bool_]) -> Array:
@@ -56,6 +56,36 @@ def _ordered(values: Array) -> Array:
     """Return the values without falls; what does not fall stays."""
     up, down = np.maximum.accumulate(values), np.minimum.accumulate(values[::-1])[::-1]
     return np.asarray(np.sqrt(up * down), dtype=np.float64)
+
+
+def nested(options: Sequence[Option], cells: Sequence[Hashable]) -> list[Option]:
+    """Return the options with the ends of their intervals as a covered interval at another batch of the same cell bounds them.
+
+    More items never take less time: a call takes no longer than the upper end of a larger batch, and no less than the lower
+    end of a smaller one.
+    """
+    result = list(options)
+    members: dict[Hashable, list[int]] = {}
+    for index, option in enumerate(options):
+        if option.low_ms is not None and option.high_ms is not None:
+            members.setdefault(cells[index], []).append(index)
+    for member in members.values():
+        if len(member) < 2:
+            continue
+        member.sort(key=lambda index: options[index].batch_size or 1)
+        least, most = 0.0, math.inf
+        highs: list[float] = []
+        for index in reversed(member):
+            option = options[index]
+            most = min(most, option.high_ms or math.inf) if option.covered else most
+            highs.append(most)
+        for index, high in zip(member, reversed(highs), strict=True):
+            option = options[index]
+            least = max(least, option.low_ms or 0.0) if option.covered else least
+            low_ms, high_ms = max(least, option.low_ms or 0.0), min(high, option.high_ms or math.inf)
+            if (low_ms, high_ms) != (option.low_ms, option.high_ms):
+                result[index] = replace(option, low_ms=low_ms, high_ms=high_ms)
+    return result
 
 
 TAILS_COVERED = 20
@@ -92,7 +122,7 @@ def estimate(
     residual, width = _predicted(table, bases, predictor, siblings, _GeneralRoute(table, predictor), everything)
     sure = np.array([base.method != "roofline" for base in bases])
     latency = growing(table.prior * np.exp(residual) * 1e3, cells, [item.batch_size for item in chosen], sure)
-    options = _options(chosen, cells, bases, latency, width, _on_slow_hosts(table, chosen, bases))
+    options = nested(_options(chosen, cells, bases, latency, width, _on_slow_hosts(table, chosen, bases)), cells)
     options = roomed(options, trace, rows, chosen, predictor, INTERVAL)
     tails = predictor.card.tails
     if percentile == "p50" or tails is None:

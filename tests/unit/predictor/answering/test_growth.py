@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor.answering.estimates import growing
+from predictor.answering.estimates import growing, nested
+from predictor.answering.option import Option
 
 PREDICTED = st.lists(
     st.tuples(st.sampled_from("abc"), st.sampled_from([1, 2, 4, 8, 16]), st.floats(0.01, 1e4), st.booleans()),
@@ -35,3 +36,32 @@ def test_a_fall_is_shared_and_who_is_unsure_yields() -> None:
 
     np.testing.assert_allclose(ordered([4.0, 1.0, 9.0], [True] * 3), [2.0, 2.0, 9.0])
     np.testing.assert_allclose(ordered([7.0, 3.0, 5.0, 1.0], [False, True, True, False]), [3.0, 3.0, 5.0, 5.0])
+
+
+def at(batch: int, low: float, value: float, high: float, covered: bool = True) -> Option:
+    return Option(
+        hardware="a", platform="cuda", precision="fp16", batch_size=batch, basis="predicted", latency_ms=value, low_ms=low,
+        high_ms=high, covered=covered,
+    )  # fmt: skip
+
+
+def test_an_interval_ends_where_a_covered_one_at_another_batch_bounds_it() -> None:
+    options = [at(8, 3.0, 5.0, 40.0), at(1, 0.5, 4.0, 30.0), at(4, 2.0, 4.5, 8.0)]
+    assert [(one.batch_size, one.low_ms, one.high_ms) for one in nested(options, ["one"] * 3)] == [
+        (8, 3.0, 40.0), (1, 0.5, 8.0), (4, 2.0, 8.0),
+    ]  # fmt: skip
+    assert nested(options, ["one", "two", "three"]) == options
+    unsure = [at(1, 0.5, 4.0, 30.0), at(4, 2.0, 4.5, 8.0, covered=False)]
+    assert nested(unsure, ["one", "one"]) == unsure
+    assert nested([at(1, 2.0, 4.0, 5.0), at(4, 0.1, 4.5, 8.0)], ["one", "one"])[1].low_ms == 2.0
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(1, 5), st.floats(1, 5), st.booleans()), min_size=1, max_size=6))
+def test_the_value_stays_within_the_ends_that_others_bound(rows: list[tuple[float, float, float, bool]]) -> None:
+    values = np.cumsum([step for step, *_ in rows]).tolist()
+    options = [
+        at(2**place, value / down, value, value * up, covered)
+        for place, (value, (_, down, up, covered)) in enumerate(zip(values, rows, strict=True))
+    ]
+    for before, after in zip(options, nested(options, [0] * len(rows)), strict=True):
+        assert before.low_ms <= after.low_ms <= after.latency_ms <= after.high_ms <= before.high_ms
