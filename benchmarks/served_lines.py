@@ -19,7 +19,7 @@ from benchmarks.kernel_lines import KernelLine
 from domain.catalogues.engines import Efficiency
 from predictor.artifact.conformal import width
 from predictor.learning.evaluation import score
-from predictor.llm_serving.device_shares import DeviceShares
+from predictor.llm_serving.efficiency import DeviceShares
 from research.engine_efficiencies import Point, fitted_engine, own_points, predicted, published_points
 
 __all__ = ["LINES", "consumer", "is_consumer"]

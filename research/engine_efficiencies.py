@@ -8,7 +8,7 @@ reaches 50 to 90 % of the bandwidth, the less the narrower the weights are; prom
 DATA holds `aiconfigurator/silicon_sample.csv`, `argonne/All_results.csv`, `openvino/*.csv` and `models/sgl_cookbook.csv`
 as published; `research/engine_rows.csv` holds single figures from discussions and tables that people published, each with
 its source. Tokens count of single requests on one device, prompts of up to four. A share is the median over devices of each device's median; what a
-device reaches follows from the devices most like it (`predictor.llm_serving.device_shares`), and the width holds four of five rows on devices that were left out. Where an engine has no row on a platform, `AS_ANOTHER` says whose
+device reaches follows from the devices most like it (`predictor.llm_serving.efficiency`), and the width holds four of five rows on devices that were left out. Where an engine has no row on a platform, `AS_ANOTHER` says whose
 figures stand for it.
 """
 
@@ -32,7 +32,7 @@ from domain.performance.roofline import DEFAULT_LAUNCH_S, LAUNCH_S
 from ingest.importers import Refused, import_paths
 from predictor.features.dataset import Row, row_from_event
 from predictor.llm_serving.deployment import Deployment, deployment_of
-from predictor.llm_serving.device_shares import LEAST, MOST, DeviceShares
+from predictor.llm_serving.efficiency import LEAST, MOST, DeviceShares
 from predictor.llm_serving.physics import Device, device_of, estimate
 
 OWN_ROWS = Path(__file__).with_name("engine_rows.csv")

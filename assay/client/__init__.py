@@ -41,10 +41,7 @@ class Client(Tabular):
                 total[name] += answer.get(name, 0)
             for name in ("rejected", "warnings"):
                 total[name] += [{**item, "index": item["index"] + sent} for item in answer.get(name, [])]
-            existing = [
-                position for position in (total["last_position"], answer.get("last_position")) if position is not None
-            ]
-            total["last_position"] = max(existing, default=None)
+            total["last_position"] = max(total["last_position"] or 0, answer.get("last_position") or 0) or None
             sent += len(lines)
             if on_batch is not None:
                 on_batch(len(lines))

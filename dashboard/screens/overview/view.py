@@ -31,10 +31,9 @@ from dashboard.frame import (
 )
 from dashboard.menu import page
 from dashboard.page_state import adopt, current, go, widget
-from dashboard.screens.overview import query as asking
 from dashboard.screens.recommend.question import Question, request
 from dashboard.screens.runs import words
-from dashboard.service import decoded
+from dashboard.service import checked, client, decoded, kept
 from domain.answers import Recommendation
 from domain.vocabulary import PLATFORMS
 from presentation import charts, formatting
@@ -175,6 +174,18 @@ BEHIND_S = 10.0
 """Tables that are longer behind the log are worth a word."""
 
 
+@kept(max_entries=4)
+def at_a_glance(position: int) -> dict[str, Any]:
+    """Return coverage by family and platform, freshness by day, and what fails most."""
+    return checked(dict(client().overview(as_of=position)), "cells", "days", "failing")
+
+
+@kept(max_entries=4)
+def gaps_of(position: int) -> list[dict[str, Any]]:
+    """Return the largest gaps of the catalogue, each with a command that begins to fill it."""
+    return [dict(row) for row in client().gaps(as_of=position)]
+
+
 def show() -> None:
     """Show the state in a sentence, the picks of a few models, what got worse and the last runs; the rest is folded."""
     header("Home", "What is best, what got worse, and what is stale?")
@@ -200,7 +211,7 @@ def show() -> None:
         document: dict[str, Any] = {"cells": [], "failing": []}
         if summary["measurements"] or summary["failures"] or summary["tests"]:
             with guarded("The coverage"):
-                document = asking.at_a_glance(at)
+                document = at_a_glance(at)
                 _coverage(document, at)
             _failing(document)
             with guarded("What to measure next"):
@@ -278,8 +289,8 @@ def _pick_cell(title: str, words: PickWords | None) -> str:
 
 
 def _fresh(at: int) -> dict[int, float | None]:
-    at_a_glance = asking.at_a_glance(at)
-    return {span: fresh(at_a_glance["days"], at_a_glance["configurations"], today(), span) for span in (30, 90)}
+    counted = at_a_glance(at)
+    return {span: fresh(counted["days"], counted["configurations"], today(), span) for span in (30, 90)}
 
 
 def _reports(at: int) -> None:
@@ -439,7 +450,7 @@ def _failing(document: Mapping[str, Any]) -> None:
 
 
 def _next(at: int) -> None:
-    gaps = asking.gaps(at)[:MOST_GAPS]
+    gaps = gaps_of(at)[:MOST_GAPS]
     if not gaps:
         st.caption("Every family was tried on every platform.")
     for gap in gaps:

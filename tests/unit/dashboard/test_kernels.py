@@ -8,7 +8,7 @@ import altair as alt
 import msgspec
 import pytest
 
-from dashboard.screens.hardware.kernels import estimates_table, points_table, sentence, standing
+from dashboard.screens.hardware.kernels_view import estimates_table, points_table, sentence, standing
 from domain.answers.kernels import DeviceKernels
 from presentation import formatting
 from presentation.charts.kernels_chart import DEEPEST, ROOF_DASHES, drawn_points, kernels

@@ -7,7 +7,7 @@ import pytest
 
 from domain.catalogues import hardware
 from domain.catalogues.engines import DeviceShare
-from predictor.llm_serving.device_shares import DeviceShares, share_on
+from predictor.llm_serving.efficiency import DeviceShares, share_on
 
 SMALL = ("nvidia-rtx-3060", "nvidia-rtx-3070", "nvidia-rtx-4070-ti")
 LARGE = ("nvidia-a100-sxm-80gb", "nvidia-h100-sxm")

@@ -8,8 +8,7 @@ import pytest
 
 from domain.catalogues import engines, hardware, language_models
 from predictor.llm_serving.deployment import Deployment, deployment_of
-from predictor.llm_serving.device_shares import share_on
-from predictor.llm_serving.efficiency import shares_of, usual_device, widely_known
+from predictor.llm_serving.efficiency import share_on, shares_of, usual_device, widely_known
 from predictor.llm_serving.physics import device_of
 
 LLAMA = language_models.catalogue()["meta-llama/Llama-3.1-8B"]
