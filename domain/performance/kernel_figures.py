@@ -13,6 +13,8 @@ from domain.performance.kernel_work import kernel_work
 __all__ = ["KernelFigure", "Reached", "kernel_figures", "reached"]
 
 _MOVING = ("softmax", "norm", "elementwise")
+LARGE = 4.0
+"""A kernel that moves no less than the largest one over this comes from memory; smaller ones may lie in a cache."""
 
 
 class KernelFigure(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +35,11 @@ class KernelFigure(msgspec.Struct, frozen=True, kw_only=True):
     share: float | None = None
     verdict: str = "valid"
     reason: str | None = None
+
+    @property
+    def bytes(self) -> float:
+        """The bytes that it moves at the least."""
+        return self.bytes_per_s * self.latency_ms / 1e3
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,9 +109,9 @@ def reached(figures: Iterable[KernelFigure], peak_flops: float | None, bandwidth
     every: Sequence[KernelFigure] = list(figures)
     used = [figure for figure in every if figure.verdict != "invalid"]
     flops = max((figure.flops_per_s for figure in used if not figure.moving), default=None)
-    moved = max(
-        (figure.bytes_per_s for figure in used if figure.moving and figure.operator != "convolution"), default=None
-    )
+    streams = [figure for figure in used if figure.moving and figure.operator != "convolution"]
+    largest = max((figure.bytes for figure in streams), default=0.0)
+    moved = max((figure.bytes_per_s for figure in streams if figure.bytes * LARGE >= largest), default=None)
     return Reached(
         flops_per_s=flops,
         bytes_per_s=moved,

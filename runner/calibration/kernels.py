@@ -19,7 +19,7 @@ STREAM_CACHES, STREAM_S, STREAM_MOST_S = 4.0, 3e-4, 1e-2
 """A streaming kernel moves so many times the last-level cache, at least for so long and at most for so long."""
 STREAM_LEAST = 16e6
 DECODE_SIDES = (1024, 16384)
-ITEM_FLOPS = 2e11
+ITEM_FLOPS = 4e11
 """Kernels of models come at a batch of one item for each so many FLOP/s, a power of two and ITEMS at most."""
 ITEMS = 32
 MEMORY_SHARE = 1 / 32
