@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -27,11 +28,13 @@ from benchmarks import kernel_lines, published, served_lines
 from domain.catalogues import hardware
 from domain.events import MEASUREMENT_RECORDED
 from ingest.importers import Refused, import_paths
+from predictor import general
 from predictor.answering.facts import trace_from_row
 from predictor.features.dataset import Row, row_from_event, training_rows
 from predictor.features.shipped_traces import shipped_rows
 from predictor.features.table import Table
 from predictor.features.traces import TraceBook
+from predictor.general.own_rows import ANY, WIDTHS
 from predictor.learning.evaluation import hold_out, pooled, summarise
 from predictor.learning.method import Method
 from predictor.learning.routes import chosen, routed
@@ -248,6 +251,28 @@ def write_bars(folder: Path) -> list[str]:
     return names
 
 
+def write_own_rows(folder: Path) -> dict[str, dict[str, float]]:
+    """Write what the results say of intervals after ten rows of a device to where the predictor reads it, and return it.
+
+    Software that several lines measured, and any that none did, gets the geometric mean.
+    """
+    measured = [json.loads(path.read_text()).get("own_row_widths", {}) for path in sorted(folder.glob("*.json"))]
+    names = sorted({name for factors in measured for name in factors})
+    every: dict[str, dict[str, float]] = {}
+    for name in (*names, ANY):
+        for nominal in ("0.8", "0.9"):
+            values = [
+                by_nominal[nominal]
+                for factors in measured
+                for other, by_nominal in factors.items()
+                if name in (other, ANY) and nominal in by_nominal
+            ]
+            if values:
+                every.setdefault(name, {})[nominal] = round(statistics.geometric_mean(values), 4)
+    _write(Path(general.__file__).parent / WIDTHS, every)
+    return every
+
+
 def _write(path: Path, document: dict[str, Any]) -> None:
     path.write_text(json.dumps(document, sort_keys=True, indent=1) + "\n")
 
@@ -271,6 +296,9 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     parser.add_argument(
         "--bars", action="store_true", help="write the bars of today into the results, and measure nothing"
     )
+    parser.add_argument(
+        "--own-rows", action="store_true", help="write what results say of intervals after ten rows into the predictor"
+    )
     options = parser.parse_args(arguments)
     if options.list:
         for name in (*LINES, *OTHERS):
@@ -278,6 +306,9 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
         return 0
     if options.bars:
         say(", ".join(write_bars(RESULTS)))
+        return 0
+    if options.own_rows:
+        say(json.dumps(write_own_rows(RESULTS), indent=1))
         return 0
     if options.data is None:
         parser.error("--data is needed: the folder of published measurements")

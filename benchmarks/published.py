@@ -23,7 +23,7 @@ from predictor.features.dataset import Row
 from predictor.features.table import Table
 from predictor.general.calibration import GeneralBase
 from predictor.general.method import FittedGeneral, GeneralMethod, spread
-from predictor.general.own_rows import Learned, OwnRows
+from predictor.general.own_rows import Learned, OwnRows, software_key
 from predictor.kernels.kept import chip_of
 from predictor.learning.evaluation import NOMINALS, HeldOut, summarise
 from predictor.learning.few_shot import Few, few_of
@@ -214,7 +214,30 @@ def _summary(line: PublishedLine, everything: Table, parts: Sequence[Any]) -> di
                 others = groups != group
                 widths[nominal][~others] = width_between(errors[others], nominal, groups[others].tolist())
     held = HeldOut(index=index, errors=errors, difficulty=np.ones(len(errors)), groups=groups, widths=widths)
-    return summarise(everything, held, "hardware", "latency", line.shots)
+    document = summarise(everything, held, "hardware", "latency", line.shots)
+    if not line.shots:
+        return document
+    own = {nominal: np.concatenate([part[3][nominal] for part in parts]) for nominal in NOMINALS}
+    software = np.array([software_key(everything.rows[place]) for place in index.tolist()], dtype=str)
+    return {**document, "own_row_widths": _factors(errors, own, groups, software)}
+
+
+def _factors(
+    errors: NDArray[Any], own: dict[float, NDArray[Any]], groups: NDArray[Any], software: NDArray[Any]
+) -> dict[str, dict[str, float]]:
+    """Return by software how many times as wide intervals must be for the next chip, where two chips or more say so."""
+    factors: dict[str, dict[str, float]] = {}
+    for name in np.unique(software):
+        for nominal, widths in own.items():
+            here = (software == name) & np.isfinite(widths)
+            factor = (
+                width_between(errors[here] / np.maximum(widths[here], 1e-9), nominal, groups[here].tolist())
+                if here.any()
+                else math.inf
+            )
+            if math.isfinite(factor):
+                factors.setdefault(str(name), {})[str(nominal)] = round(factor, 4)
+    return factors
 
 
 _FP = ("fp32", "fp16")

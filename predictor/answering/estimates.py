@@ -23,6 +23,7 @@ from predictor.features.dataset import Row
 from predictor.features.operators_route import asked
 from predictor.features.table import Array, Matrix, Table
 from predictor.features.traces import Trace
+from predictor.general.own_rows import width_factor
 from predictor.learning.method import Prediction, Predictive
 from predictor.learning.siblings import Siblings
 
@@ -316,10 +317,21 @@ def _predicted(
     width = np.maximum(width, [base.least for base in bases])
     here = _those(bases, lambda base: base.before is not None)
     if len(here):
+        # Other devices with as many rows say how far such intervals miss what they promise.
+        width[here] *= [
+            width_factor(table.rows[index], INTERVAL) if _by_own_rows(bases[index]) else 1.0 for index in here
+        ]
         before = [unmeasured for index in here if (unmeasured := bases[index].before) is not None]
         without = _predicted(table.take(here), before, predictor, siblings, general, places[here])[1]
         width[here] = np.fmin(width[here], without)
     return residual, width
+
+
+def _by_own_rows(base: Base) -> bool:
+    """Say whether the general route, corrected by rows of the device, has a share in a base."""
+    return any(
+        part.method == "general" and part.calibrated is not None for part in (base, *(part for _, part in base.parts))
+    )
 
 
 def _add_parts(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import cachetools
@@ -21,8 +23,12 @@ from predictor.general.method import FittedGeneral
 from predictor.learning.few_shot import Few
 from predictor.learning.siblings import work_of
 
-__all__ = ["Learned", "OwnRows", "RouteErrors"]
+__all__ = ["WIDTHS", "Learned", "OwnRows", "RouteErrors", "software_key", "width_factor"]
 
+WIDTHS = "own_row_widths.json"
+"""How many times as wide intervals must be after ten rows of a device to hold what they promise, by platform and runtime, and
+of any other under `ANY`; measured on devices that were left out (`python -m benchmarks.accuracy --own-rows`)."""
+ANY = "any"
 USUAL_ERROR, USUAL_ROWS = 0.2, 1.0
 """Every route is taken to have been off by as much on so many rows besides: few rows choose with caution."""
 PER_OCTAVE = 0.5
@@ -31,6 +37,24 @@ OTHER_SOFTWARE = 0.25
 """A row of another software or precision says so much as one of the same."""
 LEAST = 0.1
 """A route with a smaller share is left out."""
+
+
+def software_key(row: Row) -> str:
+    """Return what width factors are measured by: platform and runtime."""
+    return f"{row.platform}|{runtime_of(row)}"
+
+
+def width_factor(row: Row, nominal: float) -> float:
+    """Return by what an interval that rests on rows of the device is multiplied to hold the share `nominal`."""
+    factors = _width_factors()
+    return factors.get(software_key(row), factors.get(ANY, {})).get(str(nominal), 1.0)
+
+
+@cache
+def _width_factors() -> dict[str, dict[str, float]]:
+    return msgspec.json.decode(
+        files("predictor.general").joinpath(WIDTHS).read_bytes(), type=dict[str, dict[str, float]]
+    )
 
 
 class RouteErrors(msgspec.Struct, frozen=True, kw_only=True, eq=False):
