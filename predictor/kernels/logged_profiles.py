@@ -21,12 +21,15 @@ _NEWEST = """
 SELECT * FROM kernels
 WHERE verdict IS DISTINCT FROM 'invalid' AND position IN (
     SELECT position FROM kernel_tables
-    QUALIFY row_number() OVER (PARTITION BY hardware_id, platform, operator, precision ORDER BY position DESC) <= 2
+    QUALIFY row_number() OVER (
+        PARTITION BY hardware_id, platform, runtime_name, operator, name, phase, precision ORDER BY position DESC
+    ) <= 2
 )
 QUALIFY row_number() OVER (PARTITION BY hardware_id, platform, operator, precision ORDER BY hash(timing_id)) <= 60
 ORDER BY timing_id
 """
-"""Of each device, platform, operator and precision, kernels of the two newest events: enough to say what a device reaches."""
+"""Of each device, platform, operator and precision, kernels of the two newest events of each function, phase and runtime: enough
+to say what a device reaches."""
 MOST_EVIDENCE = 20
 
 
