@@ -254,7 +254,8 @@ def write_bars(folder: Path) -> list[str]:
 def write_own_rows(folder: Path) -> dict[str, dict[str, float]]:
     """Write what the results say of intervals after ten rows of a device to where the predictor reads it, and return it.
 
-    Software that several lines measured, and any that none did, gets the geometric mean.
+    Software that several lines measured gets the geometric mean, and software that none measured that of all, where it is
+    wider: nothing says that its intervals may be narrower.
     """
     measured = [json.loads(path.read_text()).get("own_row_widths", {}) for path in sorted(folder.glob("*.json"))]
     names = sorted({name for factors in measured for name in factors})
@@ -268,7 +269,8 @@ def write_own_rows(folder: Path) -> dict[str, dict[str, float]]:
                 if name in (other, ANY) and nominal in by_nominal
             ]
             if values:
-                every.setdefault(name, {})[nominal] = round(statistics.geometric_mean(values), 4)
+                factor = round(statistics.geometric_mean(values), 4)
+                every.setdefault(name, {})[nominal] = max(1.0, factor) if name == ANY else factor
     _write(Path(general.__file__).parent / WIDTHS, every)
     return every
 

@@ -116,7 +116,7 @@ CLOSE = 0.035
 """Biases and norms are counted by some and not by others; a 1,001st class, and anchors, by none alike."""
 SOURCES = {
     "ai-hub": 0.88,
-    "deep-learning-examples": 0.97,
+    "deep-learning-examples": 0.93,
     "neural-compressor": 0.93,
     "neusight": 0.9,
     "openvino": 0.86,
