@@ -147,11 +147,6 @@ LINES: dict[str, Line] = {
         title="whisper.cpp encoders, chip left out, 3 measurements", data="whisper", split="hardware", target="latency",
         shots=3, draws=10, route="reference", bars={"all": 0.15}, reach={"all": 0.10},
     ),
-    "core-ultra-0": Line(
-        title="language models on Intel Core Ultra GPUs (OpenVINO), time per token, device left out, no measurement (median)",
-        data="core_ultra", split="hardware", target="tpot", route="reference", figure="median_ape",
-        bars={"all": 0.15}, reach={"all": 0.12},
-    ),
     "openvino-5": Line(
         title="OpenVINO throughput, Intel platform left out, 5 measurements, int8 and fp16 or fp32", data="openvino",
         split="hardware", target="throughput", shots=5, route="reference", precisions=("int8", "fp16", "fp32"),
@@ -166,7 +161,6 @@ def rows_of(folder: Path, kind: str) -> tuple[Row | None, ...]:
     name, files = {
         "ai_hub": ("ai-hub", "ai_hub"),
         "openvino": ("openvino-platforms", "openvino/openvino_benchmarks.csv"),
-        "core_ultra": ("openvino-llm", "openvino/llm_core_ultra.csv"),
         "whisper": ("whisper-cpp", "models/whisper_cpp.csv"),
     }.get(kind, (kind, kind))
     events = (item for item in import_paths(name, [folder / files]) if not isinstance(item, Refused))
