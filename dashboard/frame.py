@@ -26,6 +26,7 @@ __all__ = [
     "Download",
     "basis_legend",
     "chart",
+    "coded",
     "downloads",
     "dropped",
     "escape",
@@ -35,6 +36,7 @@ __all__ = [
     "places",
     "plain_table",
     "provenance",
+    "skeleton",
     "theme",
     "titled",
     "to_paste",
@@ -55,6 +57,26 @@ def header(title: str, question: str, *, slug: str = "") -> None:
     """Open a page with its subject, or its name, and the one question that it answers; `slug` is the subject's id."""
     st.title(escape(title), anchor=False)
     st.markdown(f":gray[{question}]" + (f" :gray[:small[{escape(slug)}]]" if slug else ""))
+
+
+# Shown while a script runs, beneath a page that has no more than its head yet: an answer that is there stays.
+_SKELETON = """
+<style>
+.skeleton { display: none }
+[data-test-script-state="running"] :has(> .st-key-page, > * > .st-key-page):not(:has(.st-key-page > :nth-child(4)))
+  .skeleton { display: grid; gap: 1rem; animation: waiting .2s .15s both }
+.skeleton i { height: 7rem; border-radius: .5rem; background: color-mix(in srgb, currentColor 7%, transparent) }
+.skeleton i:last-child { height: 18rem }
+@keyframes waiting { from { opacity: 0 } }
+@media (prefers-reduced-motion: reduce) { .skeleton { animation: none } }
+</style>
+<div class="skeleton" aria-hidden="true"><i></i><i></i></div>
+"""
+
+
+def skeleton() -> None:
+    """Mark the place of an answer while a new page waits for it; call it before the page runs, beneath its container `page`."""
+    st.html(_SKELETON)
 
 
 def titled(*parts: str) -> None:
@@ -137,11 +159,12 @@ def guarded(what: str) -> Iterator[None]:
 
 def trouble(what: str, problem: AssayError) -> None:
     """Show what the service refused or could not do, and what to do about it."""
-    # A sentence on a model or a device names it already.
-    head = problem.detail if problem.detail.startswith(what) else f"{what}: {problem.detail}"
-    lines = [f"**{escape(head)}**"]
+    # A sentence on a model, a device or the service names it already.
+    named = problem.detail.lower().startswith(what.lower())
+    head = problem.detail[:1].upper() + problem.detail[1:] if named else f"{what}: {problem.detail}"
+    lines = [f"**{coded(head)}**"]
     if problem.remedy:
-        lines.append(escape(problem.remedy))
+        lines.append(coded(problem.remedy))
     lines.append(f":small[{escape(problem.type)}{f' · field {escape(problem.field)}' if problem.field else ''}]")
     with st.container(border=True, key=f"trouble-{what.lower().replace(' ', '-')}"):
         st.markdown("  \n".join(lines))
@@ -275,6 +298,14 @@ def plain_table(rows: pd.DataFrame | Sequence[Mapping[str, Any]], **options: Any
 
 def _escaped(cell: Any) -> Any:
     return escape(cell) if isinstance(cell, str) else cell
+
+
+def coded(text: str) -> str:
+    """Return text that Markdown shows as it is, with what stands between backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return "".join(f"`{part}`" if at % 2 and part.strip() else escape(part) for at, part in enumerate(parts))
 
 
 def escape(text: str) -> str:

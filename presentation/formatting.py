@@ -16,6 +16,7 @@ __all__ = [
     "MISSING",
     "Scale",
     "age",
+    "capacity",
     "change",
     "count",
     "date",
@@ -29,6 +30,7 @@ __all__ = [
     "memory",
     "memory_scale",
     "money",
+    "parameters",
     "percentile",
     "plain",
     "samples",
@@ -130,6 +132,27 @@ def throughput(value_per_s: float | None, low: float | None = None, high: float 
 def memory(value_bytes: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a size in memory: `512 MB`, `1.20 GB`, with MB = 10⁶ bytes."""
     return memory_scale([value_bytes]).show(value_bytes, low, high)
+
+
+def capacity(value_bytes: float | None) -> str:
+    """Write the memory of a device as it is sold, `24 GB` for 24 × 2³⁰ bytes; other sizes as `memory` does."""
+    if value_bytes is None or not _known(value_bytes):
+        return MISSING
+    halves = value_bytes / 2**29
+    # A driver keeps a few MB of what was sold for itself.
+    if value_bytes >= 2**30 and math.isclose(halves, round(halves), rel_tol=1e-3):
+        return f"{round(halves) / 2:g}{SPACE}GB"
+    return memory(value_bytes)
+
+
+def parameters(value: float | None) -> str:
+    """Write how many parameters a model has, as people say it: `7.2 B`, `109 M`."""
+    if value is None or not _known(value):
+        return MISSING
+    size, letter = next(((size, letter) for size, letter in _COUNTS if value >= size), (1.0, ""))
+    shown = value / size
+    digits = significant(shown, 2 if shown < 9.95 else 3).removesuffix(".0")
+    return f"{digits}{SPACE}{letter}".rstrip(SPACE)
 
 
 def energy(value_j: float | None, low_j: float | None = None, high_j: float | None = None) -> str:
@@ -274,6 +297,7 @@ def significant(value: float | None, digits: int = 3) -> str:
 
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_COUNTS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _AGES = (
     (60.0, 0, ""),

@@ -14,6 +14,7 @@ from dashboard.downloads import picture_files, stem, table_files
 from dashboard.frame import (
     basis_legend,
     chart,
+    coded,
     downloads,
     dropped,
     escape,
@@ -37,6 +38,7 @@ from domain.answers.device import HardwareCoverage, HardwareProfile, Roofline, R
 from domain.errors import NotFound
 from domain.vocabulary import HARDWARE_KINDS, MODES
 from presentation import formatting
+from presentation.answer_words import device_name
 from presentation.charts.roofline_chart import roofline
 
 __all__ = ["show", "show_machines"]
@@ -110,6 +112,7 @@ def _names(row: HardwareProfile) -> None:
 
 PAGE = "hardware"
 LISTED = 50
+QUESTION = "What is it, how close to its limit does it run, and what do we know of it?"
 TITLES = {
     "roofline": "Roofline",
     "kernels": "Kernels",
@@ -125,17 +128,20 @@ ANY = ""
 
 def show() -> None:
     """Show one hardware by id, or a list to find one in."""
-    header("Hardware", "What is it, how close to its limit does it run, and what do we know of it?")
+    read = current(PAGE, device.read_device)
+    request: Device = read.asked
+    head = st.empty()
+    with head.container():
+        name = device_name(request.id) if request.id else "Hardware"
+        header(name, QUESTION, slug=request.id if name != request.id else "")
     with guarded("The service"):
         position = answers.ready()["position"]
-        read = current(PAGE, device.read_device)
         dropped(read.dropped)
-        request: Device = read.asked
         strip = st.container()
         at = position if request.as_of is None else request.as_of
         if request.id:
             with guarded(request.id):
-                _one(request, at, strip)
+                _one(request, at, head, strip)
         else:
             _list(request, at, strip)
 
@@ -213,7 +219,7 @@ def _none(chosen: Device, at: int) -> None:
     to_paste("assay bench bert-base-uncased")
 
 
-def _one(device: Device, at: int, strip: DeltaGenerator) -> None:
+def _one(device: Device, at: int, head: DeltaGenerator, strip: DeltaGenerator) -> None:
     try:
         row = query.profile(device.id, at)
     except NotFound as problem:
@@ -222,8 +228,10 @@ def _one(device: Device, at: int, strip: DeltaGenerator) -> None:
     device = msgspec.structs.replace(device, id=str(row.id))
     device = _tabs(device)
     _provenance(strip, device, at, f"assay hardware show {row.id}")
-    titled(str(row.id), "Hardware")
-    st.subheader(escape(str(row.name or row.id)), anchor=False)
+    name = row.name or row.id
+    titled(name, "Hardware")
+    with head.container():
+        header(name, QUESTION, slug=row.id if name != row.id else "")
     st.caption(_identity(row))
     if device.tab == "roofline":
         left, right = st.columns([1, 2], gap="large")
@@ -250,8 +258,10 @@ def _identity(row: HardwareProfile) -> str:
         "reported": "reported by others",
         "catalogued": "from the catalogue only",
     }
-    parts = [row.id, row.kind or "kind unknown", row.vendor or "vendor unknown"]
+    parts = [row.kind or "kind unknown", row.vendor or "vendor unknown"]
     parts += [str(part) for part in (row.architecture, row.year) if part]
+    memory = device.figures(row).get("memory_bytes")
+    parts += [formatting.capacity(memory.value)] if memory else []
     parts += [existing.get(row.known, row.known), f"{formatting.count(row.measurements)} measurements"]
     names = list(dict.fromkeys([*row.aliases, *(item.alias for item in row.merged)]))
     if names:
@@ -260,14 +270,14 @@ def _identity(row: HardwareProfile) -> str:
 
 
 def _unknown(device: Device, at: int, problem: NotFound) -> None:
-    st.warning(f"**{escape(problem.detail)}**", icon=":material/search_off:")
+    st.warning(f"**{coded(problem.detail)}**", icon=":material/search_off:")
     near = query.listed(at, 5, search=device.id)
     if near:
         st.caption("Did you mean")
         for row in near:
             st.page_link(menu.page(PAGE), label=escape(str(row.id)), query_params={"id": row.id})
     elif problem.remedy:
-        st.caption(escape(problem.remedy))
+        st.caption(coded(problem.remedy))
     if st.button("All hardware", key=f"{PAGE} back", icon=":material/arrow_back:"):
         turn(PAGE, Device(as_of=device.as_of))
 

@@ -42,7 +42,7 @@ TABS = ("roofline", "kernels", "models", "siblings", "machines")
 KNOWN = ("measured", "all")
 """What a list holds: what was measured on, or the catalogue too."""
 _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "memory_bytes": ("Memory", formatting.memory),
+    "memory_bytes": ("Memory", formatting.capacity),
     "memory_bandwidth_bytes_per_s": ("Bandwidth", lambda value: formatting.si(value, "B/s")),
     "cache_bytes": ("Last cache", formatting.memory),
     "power_w": ("Power", lambda value: formatting.si(value, "W")),

@@ -21,6 +21,7 @@ from domain.answers import answer_document
 from domain.answers.model_profile import ModelProfile
 from domain.vocabulary import MODES
 from presentation import charts, formatting
+from presentation.answer_words import device_name
 
 __all__ = ["links", "show_about", "show_coverage", "show_ranking", "show_tests"]
 
@@ -36,7 +37,8 @@ def links(page: str, names: Sequence[str]) -> None:
     """Show a link to a page for each name once."""
     with st.container(horizontal=True):
         for name in dict.fromkeys(names):
-            st.page_link(menu.page(page), label=escape(name), query_params={"id": name})
+            label = device_name(name) if page == "hardware" else name
+            st.page_link(menu.page(page), label=escape(label), query_params={"id": name})
 
 
 def show_about(document: ModelProfile, at: int) -> None:

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import answers, menu
 from dashboard.downloads import sent_files, stem
-from dashboard.frame import downloads, dropped, escape, guarded, header, places, provenance, titled, to_paste
+from dashboard.frame import coded, downloads, dropped, escape, guarded, header, places, provenance, titled, to_paste
 from dashboard.page_state import adopt, current, go, say, turn, widget
 from dashboard.screens.models import query, words
 from dashboard.screens.models.operators_view import show_operators
@@ -26,6 +26,7 @@ __all__ = ["show"]
 
 PAGE = "models"
 LISTED = 50
+QUESTION = "What is it, where does it run and how fast, and what do we not know of it?"
 TITLES = {
     "about": "About",
     "hardware": "Ranking",
@@ -38,19 +39,26 @@ COUNT = st.column_config.NumberColumn(format="localized")
 
 def show() -> None:
     """Show one model by id, or a list to find one in."""
-    header("Models", "What is it, where does it run and how fast, and what do we not know of it?")
+    read = current(PAGE, words.read_model)
+    model: Model = read.asked
+    head = st.empty()
+    with head.container():
+        _head(model.id)
     with guarded("The service"):
         position = answers.ready()["position"]
-        read = current(PAGE, words.read_model)
         dropped(read.dropped)
-        model: Model = read.asked
         strip = st.container()
         at = position if model.as_of is None else model.as_of
         if model.id:
             with guarded(model.id):
-                _one(model, at, strip)
+                _one(model, at, head, strip)
         else:
             _list(model, at, strip)
+
+
+def _head(name: str) -> None:
+    owner, _, title = name.rpartition("/")
+    header(title or "Models", QUESTION, slug=name if owner else "")
 
 
 def _provenance(strip: DeltaGenerator, model: Model, at: int, terminal: str) -> None:
@@ -130,7 +138,7 @@ def _none(chosen: Model, at: int) -> None:
     to_paste("assay bench ./my-checkpoint")
 
 
-def _one(model: Model, at: int, strip: DeltaGenerator) -> None:
+def _one(model: Model, at: int, head: DeltaGenerator, strip: DeltaGenerator) -> None:
     try:
         document = query.one(model.id, at)
     except NotFound as problem:
@@ -140,7 +148,8 @@ def _one(model: Model, at: int, strip: DeltaGenerator) -> None:
     model = _tabs(msgspec.structs.replace(model, id=row.id))
     _provenance(strip, model, at, f"assay model show {row.id}")
     titled(row.id, "Models")
-    st.subheader(escape(row.id), anchor=False)
+    with head.container():
+        _head(row.id)
     st.caption(_identity(row))
     with guarded(TITLES[model.tab]):
         if model.tab == "about":
@@ -157,20 +166,22 @@ def _one(model: Model, at: int, strip: DeltaGenerator) -> None:
 
 def _identity(row: ModelIdentity) -> str:
     parts = [str(row.category or "category unknown").replace("_", " "), row.family or "family unknown"]
+    size = row.parameters or row.parameters_about
+    parts += [f"{formatting.parameters(size)} parameters"] if size else []
     counts = {"measurement": row.measurements, "test": row.tests, "trace": row.traces}
     parts += [f"{formatting.count(count)} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items()]
     return escape(" · ".join(parts))
 
 
 def _unknown(model: Model, at: int, problem: NotFound) -> None:
-    st.warning(f"**{escape(problem.detail)}**", icon=":material/search_off:")
+    st.warning(f"**{coded(problem.detail)}**", icon=":material/search_off:")
     near = query.listed(at, 5, search=model.id).items
     if near:
         st.caption("Did you mean")
         for row in near:
             st.page_link(menu.page(PAGE), label=escape(row.id), query_params={"id": row.id})
     elif problem.remedy:
-        st.caption(escape(problem.remedy))
+        st.caption(coded(problem.remedy))
     if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:"):
         turn(PAGE, Model(as_of=model.as_of))
 

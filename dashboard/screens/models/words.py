@@ -25,6 +25,7 @@ from domain.answers.model_profile import (
 from domain.catalogues.registry import MEASURED_ON
 from domain.vocabulary import CATEGORIES, MODES, PRECISIONS
 from presentation import formatting
+from presentation.answer_words import device_name
 from presentation.palette import badge
 
 __all__ = [
@@ -136,12 +137,13 @@ def facts(document: ModelProfile) -> pd.DataFrame:
 def _parameters(row: ModelIdentity) -> str:
     source = f" ({row.parameters_source})" if row.parameters_source else ""
     if row.parameters:
-        return formatting.count(row.parameters) + source
+        exact = ": ".join(filter(None, (formatting.count(row.parameters), row.parameters_source)))
+        return f"{formatting.parameters(row.parameters)} ({exact})"
     return f"about {_about(row.parameters_about)}{source}" if row.parameters_about else "unknown"
 
 
 def _about(value: float | None) -> str:
-    return formatting.si(value, "").strip()
+    return formatting.parameters(value)
 
 
 def _work(sizes: ModelSizes) -> str:
@@ -169,8 +171,7 @@ def sentence(document: ModelProfile) -> str:
 
 def place(row: FastestPlace) -> str:
     """Name one hardware × platform in the order in which all pages do."""
-    count = row.hardware_count or 1
-    hardware = f"{count} × {row.hardware}" if count > 1 else str(row.hardware)
+    hardware = device_name(str(row.hardware), row.hardware_count)
     batch = f"batch {row.batch_size}" if row.batch_size is not None else "batch unknown"
     return " · ".join([hardware, str(row.platform), row.precision or "precision unknown", batch])
 

@@ -71,6 +71,13 @@ def empty_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="package")
+def away_url() -> Iterator[str]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
 class Newer(BaseHTTPRequestHandler):
     """A service of a version whose answers have other names."""
 

@@ -3,7 +3,6 @@ everybody, finds its view again, and says in a sentence what is wrong where the 
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ FILLED = {
     "predictor": "split=family", "models": f"id={MODEL}&tab=about", "hardware": "id=acme-one",
 }  # fmt: skip
 """Addresses of pages that show something; a page that is not here is opened without parameters."""
-SUBJECTS = {"recommend": "tiny"}
+SUBJECTS = {"recommend": "tiny", "models": "tiny", "hardware": "acme-one"}
 """Titles of pages that are about something: its name. The others have that of the menu."""
 OVERFLOW = """() => { const main = document.querySelector('[data-testid="stMain"]'); return main.scrollWidth - main.clientWidth; }"""
 THEME = """theme => getComputedStyle(document.querySelector('[data-testid="stApp"]')).colorScheme === theme"""
@@ -168,13 +167,6 @@ def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join()
-
-
-@pytest.fixture(scope="module")
-def away_url() -> Iterator[str]:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 def texts(page: Any, at: str) -> dict[str, str]:

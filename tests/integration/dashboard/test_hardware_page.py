@@ -117,7 +117,7 @@ def plain(value: Any) -> str:
 
 
 def words(test: AppTest) -> str:
-    return plain(" ".join(str(part.value) for part in (*test.markdown, *test.caption, *test.subheader)))
+    return plain(" ".join(str(part.value) for part in (*test.title, *test.markdown, *test.caption)))
 
 
 def given(test: AppTest, name: str) -> str | None:

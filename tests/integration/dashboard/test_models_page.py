@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
+from dashboard.frame import escape
 from presentation import formatting
 
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -151,12 +152,13 @@ def test_what_it_is_and_where_it_is_fastest_are_the_apis(asked: str) -> None:
         told = client.model(MODEL)
     test = run(id=MODEL)
     facts = dict(test.table[0].value.itertuples(index=False))
-    assert facts["Parameters"] == formatting.count(told["model"]["parameters"])
+    size = told["model"]["parameters"]
+    assert facts["Parameters"] == escape(f"{formatting.parameters(size)} ({formatting.count(size)})")
     assert facts["Licence"] == "unknown" and facts["Family"].startswith("acmenet")
     best = test.dataframe[0].value
     assert [plain(value) for value in best["Throughput"]] == ["1,000/s"]
     assert best["Evidence"].tolist() == [f"/runs?row={told['best'][0]['evidence']}"]
-    assert "nvidia-l4 · cuda · fp16 · batch 4, 1,000/s (● measured)" in words(test)
+    assert "NVIDIA L4 · cuda · fp16 · batch 4, 1,000/s (● measured)" in words(test)
     assert test.dataframe[1].value["Model"].tolist() == [SIBLING]
 
 
@@ -249,7 +251,7 @@ def test_a_copied_link_shows_the_same_and_a_sibling_is_one_click_away(
     page.open(f"{dashboards(known_url)}/models?id={MODEL}")
     page.page.get_by_role("link", name=SIBLING).click()
     page.page.wait_for_function("location.search.includes('broken-up')")
-    page.page.get_by_role("heading", name=SIBLING).wait_for()
+    page.page.get_by_role("heading", level=1, name=SIBLING.rpartition("/")[2], exact=True).wait_for()
     assert page.wrong == []
 
 

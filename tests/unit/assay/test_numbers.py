@@ -173,3 +173,35 @@ def test_figures_of_devices_have_the_prefix_of_their_size() -> None:
     told = [formatting.plain(formatting.si(value, "FLOP/s")) for value in (9.894e14, 6.7e13, 3.3e11, 12.0, 0.0)]
     assert told == ["989 TFLOP/s", "67.0 TFLOP/s", "330 GFLOP/s", "12.0 FLOP/s", "0 FLOP/s"]
     assert formatting.si(None, "B/s") == formatting.MISSING
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (24 * 2**30, "24 GB"),
+        (1.5 * 2**30, "1.5 GB"),
+        (24564 * 2**20, "24 GB"),
+        (24e9, "24.0 GB"),
+        (80e9, "80.0 GB"),
+        (512 * 2**20, "537 MB"),
+        (None, formatting.MISSING),
+    ],
+)
+def test_memory_of_a_device_is_written_as_it_is_sold(size: float | None, words: str) -> None:
+    assert formatting.plain(formatting.capacity(size)) == words
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (7_241_732_096, "7.2 B"),
+        (109_482_240, "109 M"),
+        (70.6e9, "70.6 B"),
+        (13e9, "13 B"),
+        (9.97e9, "9.97 B"),
+        (640, "640"),
+        (None, formatting.MISSING),
+    ],
+)
+def test_parameters_are_written_as_people_say_them(number: float | None, words: str) -> None:
+    assert formatting.plain(formatting.parameters(number)) == words
