@@ -10,17 +10,20 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from assay.client.row_types import Model
-from dashboard import answers
-from dashboard.address import number
-from dashboard.frame import guarded
+from dashboard import answers, menu
+from dashboard.address import number, parameters
+from dashboard.frame import escape, guarded
 from dashboard.page_state import adopt, go, widget
 from dashboard.screens.recommend.question import COMPILED, OBJECTIVES, PERCENTILES, Question, read_question
 from domain.calls import CALLS
+from domain.catalogues.search import matches, meant
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
 
 __all__ = ["REFUSED", "show_form"]
 
 PAGE = "recommend"
+NEAREST = 6
+"""Models that are offered for a name that is none."""
 REFUSED = f"{PAGE} refused"
 """Where the form leaves the sentences on what it did not understand, for the run that follows."""
 EVERYTHING, OWN = "all", "own"
@@ -79,8 +82,30 @@ def show_form(question: Question, position: int) -> None:
     if sent:
         st.session_state[f"{PAGE} form"] = False
         with guarded("The question"):
-            go(PAGE, _asked(question, shown))
+            asked = _asked(question, shown)
+            nearest = _nearest(asked.model, models)
+            if nearest:
+                _offer(asked, nearest)
+                return
+            go(PAGE, asked)
             st.rerun()
+
+
+def _nearest(name: str, models: Sequence[Model]) -> list[str]:
+    """Return the models that a name may mean, best first; none where it names one exactly, or is like none."""
+    names = {row.id: row.aliases for row in models}
+    if meant(name, names):
+        return []
+    return [match.id for match in matches(name, names)][:NEAREST]
+
+
+def _offer(question: Question, nearest: Sequence[str]) -> None:
+    """Offer the models that a part of a name, or a mistyped one, may mean; none is taken for it."""
+    st.warning(f"No model is called “{escape(question.model)}”. Did you mean:", icon=":material/search_off:")
+    with st.container(horizontal=True, key=f"{PAGE} nearest"):
+        for name in nearest:
+            params = parameters(msgspec.structs.replace(question, model=name))
+            st.page_link(menu.page(PAGE), label=escape(name), query_params=dict(params))
 
 
 def _part(words: str, icon: str, name: str) -> DeltaGenerator | None:
