@@ -15,9 +15,11 @@ import pandas  # noqa: E402, F401
 import streamlit as st  # noqa: E402
 
 from dashboard import menu, sign_in  # noqa: E402
-from dashboard.frame import guarded, titled  # noqa: E402
+from dashboard.frame import guarded, skeleton, titled  # noqa: E402
+from dashboard.search.box import show_search  # noqa: E402
 
 st.set_page_config(page_icon=str(HOUSE / "icon.png"), layout="wide", initial_sidebar_state=240)
+st.logo(str(HOUSE / "logo.svg"), icon_image=str(HOUSE / "icon.svg"), size="large")
 reader = None
 with guarded("The sign-in"):
     reader = sign_in.reader()
@@ -26,6 +28,10 @@ page = st.navigation(menu.pages(operator=role == "operator"), position="sidebar"
 titled(page.title)
 with guarded("This page"), st.container(width=1180):
     if reader is not None and sign_in.admitted(reader, page):
+        show_search(operator=role == "operator")
         sign_in.badge(reader)
         sign_in.return_to(page, menu.by_path())
-        page.run()
+        body = st.container(key="page")
+        skeleton()
+        with body:
+            page.run()

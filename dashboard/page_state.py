@@ -15,10 +15,15 @@ from dashboard.address import Params, Read, View, link, parameters
 
 __all__ = ["address", "adopt", "current", "go", "remember", "say", "turn", "widget"]
 
+_PAGE, _ENTERED = "page shown", "page entered"
+"""Which page was shown last, and whether this run is its first."""
+
 
 def current(page: str, read: Callable[[Params], Read]) -> Read:
     """Return what the address asks of a page; without parameters, what was last asked of it."""
-    params: Params = {name: st.query_params.get_all(name) for name in st.query_params}
+    st.session_state[_ENTERED] = page != st.session_state.get(_PAGE)
+    st.session_state[_PAGE] = page
+    params: Params = _shown()
     kept = st.session_state.get(f"{page} view")
     if not params and kept:
         st.query_params.from_dict(kept)
@@ -55,7 +60,10 @@ def go(page: str, view: View) -> None:
     """Make a view the address of the page."""
     st.session_state[f"{page} view"] = parameters(view)
     st.session_state[f"{page} adopted"] = parameters(view, everything=True)
-    st.query_params.from_dict(parameters(view))
+    # A link to another page has the browser write its address, and one written meanwhile becomes a step of the page that is
+    # left. A link from a page to itself leaves its address behind.
+    if not (st.session_state.get(_ENTERED) and _shown() == parameters(view)):
+        st.query_params.from_dict(parameters(view))
 
 
 def say(page: str, view: View) -> None:
@@ -76,3 +84,7 @@ def address(page: str, view: View) -> str:
     """Return the full address that shows a view in another browser."""
     base = (st.context.url or "").split("?")[0].rstrip("/").removesuffix(f"/{page}")
     return link(base, page, view)
+
+
+def _shown() -> dict[str, list[str]]:
+    return {name: st.query_params.get_all(name) for name in st.query_params}

@@ -29,6 +29,7 @@ __all__ = [
     "kept",
     "probed",
     "sent_rows",
+    "shared",
 ]
 
 Answer = TypeVar("Answer")
@@ -74,6 +75,15 @@ def kept(**limits: int) -> Keep:
     # The running mark in the corner is enough: a spinner would push the old picture away.
     def keep(function: Function, /) -> Function:
         return cast("Function", st.cache_data(show_spinner=False, **limits)(function))
+
+    return keep
+
+
+def shared(**limits: int) -> Keep:
+    """Keep what a function returns by its arguments, as `kept`, but return the object itself: it must not be changed."""
+
+    def keep(function: Function, /) -> Function:
+        return cast("Function", st.cache_resource(show_spinner=False, **limits)(function))
 
     return keep
 
