@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
@@ -361,12 +362,17 @@ def _live_runs() -> None:
         _runs(answers.runs(answers.ready()["position"]))
 
 
+def _source_words(run: Run) -> str:
+    """Name the source of an import without its file."""
+    return re.sub(r"\s\S+\.(csv|json|parquet|ndjson)$", "", str(run.provenance_source or run.source))
+
+
 def _runs(rows: Sequence[Run]) -> None:
     own = [row for row in rows if row.kind != "import"]
     imports = [row for row in rows if row.kind == "import"]
     if imports:
         counted = "1 import" if len(imports) == 1 else f"{len(imports)} imports"
-        names = list(dict.fromkeys(str(row.provenance_source or row.source) for row in imports))
+        names = list(dict.fromkeys(_source_words(row) for row in imports))
         more = f" and {len(names) - MOST_SOURCES} more" if len(names) > MOST_SOURCES else ""
         st.caption(
             f"{counted} among the last {len(rows)} runs: {escape('; '.join(names[:MOST_SOURCES]))}{more}. [All runs](/runs)"

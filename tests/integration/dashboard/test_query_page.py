@@ -46,7 +46,9 @@ def test_a_link_fills_the_editor_and_never_runs(page: Any, dashboards: Any, serv
     with Client(service_url) as client:
         told = client.query(SQL)
     assert f"{len(told['rows'])} rows of 3 columns" in text
-    assert f"position {told['position']}" in text
+    page.page.get_by_role("button", name="About this answer").click()
+    page.page.get_by_text(f"position {told['position']}").first.wait_for()
+    page.page.keyboard.press("Escape")
     assert parse_qs(urlsplit(page.page.url).query) == {"q": [SQL], "x": ["platform"]}
     path = download(page.page, "CSV", tmp_path)
     assert path.name == f"assay_query_p{told['position']}.csv"
