@@ -138,10 +138,11 @@ def capacity(value_bytes: float | None) -> str:
     """Write the memory of a device as it is sold, `24 GB` for 24 × 2³⁰ bytes; other sizes as `memory` does."""
     if value_bytes is None or not _known(value_bytes):
         return MISSING
-    halves = value_bytes / 2**29
-    # A driver keeps a few MB of what was sold for itself.
-    if value_bytes >= 2**30 and math.isclose(halves, round(halves), rel_tol=1e-3):
-        return f"{round(halves) / 2:g}{SPACE}GB"
+    # Small ones are sold in halves; a driver keeps a few MB of what was sold for itself.
+    step = 2**29 if value_bytes < 8 * 2**30 else 2**30
+    steps = value_bytes / step
+    if value_bytes >= 2**30 and math.isclose(steps, round(steps), rel_tol=1e-3):
+        return f"{round(steps) * step / 2**30:g}{SPACE}GB"
     return memory(value_bytes)
 
 

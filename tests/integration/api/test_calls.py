@@ -119,7 +119,8 @@ def test_an_image_is_so_many_steps_of_the_whole_pipeline(client: Any) -> None:
         "ranked"
     ][0]
     whole, short = (answer["ranked"][0]["latency_ms"] for answer in (usual, few))
-    assert 4 < whole / short < 5
+    # Text encoders and the decoder run once, however many steps there are.
+    assert 3 < whole / short < 5
     # Both texts of a step share the weights, so that 100 passes take less than 100 steps alone.
     assert 50 * step["latency_ms"] < whole < 110 * step["latency_ms"]
     assert usual["ranked"][0]["configuration"] != few["ranked"][0]["configuration"] != step["configuration"]

@@ -189,10 +189,12 @@ def test_kernels_of_the_device_correct_its_estimates_and_say_how_far_it_reaches(
     roof = next(roof for roof in document.roofs if roof.source == "kernels")
     assert roof.kernels == len(PRODUCTS)
     assert roof.flops_per_s == pytest.approx(0.4 * PEAK, rel=0.25)
-    assert roof.bandwidth_bytes_per_s == pytest.approx(0.4 * FEED, rel=0.4)
+    # Products say little of the longest traffic: within a factor of two.
+    assert 0.2 * FEED < roof.bandwidth_bytes_per_s < 0.8 * FEED
     judged = [item.measured.within for item in document.estimates if item.measured]
     assert len(judged) == 6
-    assert sum(judged) >= 5
+    # Of six intervals of 80 % four or more hold nine times of ten.
+    assert sum(judged) >= 4
 
 
 def test_an_estimate_does_not_know_the_measurement_beside_it(client: Any, build: Any, device: str) -> None:

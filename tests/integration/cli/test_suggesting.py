@@ -40,11 +40,11 @@ def test_the_plan_that_is_written_is_what_bench_would_measure(typed: Any, tmp_pa
 
 def test_several_devices_have_a_file_each(typed: Any, tmp_path: Path) -> None:
     out, _ = typed(
-        "suggest", "bert-base-uncased", "--budget", "3m", "--hardware", f"{CPU},nvidia-l4", "--platform", "cpu,cuda",
+        "suggest", "bert-base-uncased", "--budget", "3m", "--hardware", f"{CPU},nvidia-a10g", "--platform", "cpu,cuda",
         "--out", str(tmp_path / "next.yaml"),
     )  # fmt: skip
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"next.{CPU}.yaml", "next.nvidia-l4.yaml"]
-    assert "on nvidia-l4, about" in out
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"next.{CPU}.yaml", "next.nvidia-a10g.yaml"]
+    assert "on nvidia-a10g, about" in out
 
 
 def test_a_device_of_ones_own_is_calibrated_before_anything_is_run(
@@ -98,7 +98,7 @@ def test_a_prediction_is_shown_with_its_parts(typed: Any) -> None:
 
 
 def test_a_prediction_names_the_change_that_gains_most_with_its_command(typed: Any) -> None:
-    asked = ("predict", "bert-base-uncased", "--hardware", "nvidia-l4", "--platform", "cuda", "--precision", "fp32")
+    asked = ("predict", "bert-base-uncased", "--hardware", "nvidia-a10g", "--platform", "cuda", "--precision", "fp32")
     asked = (*asked, "--batch-size", "32", "--eager")
     best = json.loads(typed(*asked, "--json")[0])["faster"]["best"]
     out, _ = typed(*asked)

@@ -103,12 +103,12 @@ def test_what_nothing_tells_apart_is_not_recommended(service: Any, told: Any, tr
     told(traced)
     twins = ["nvidia-l40", "nvidia-l40s"]
     # No row near such a batch trained, so that no measurement supports either interval.
-    answer = ask(service, hardware=twins, precision="fp32", batch_sizes=[4096])
+    answer = ask(service, hardware=twins, precision="fp32", batch_sizes=[32768])
     first = answer["ranked"][0]["hardware"]
     (second,) = {*twins} - {first}
     assert answer["abstained"].startswith(f"{first} cannot be told from {second}")
     assert "Measure first: assay bench acme/net --platform cuda" in answer["abstained"]
-    assert ask(service, hardware=[first], precision="fp32", batch_sizes=[4096])["abstained"] is None
+    assert ask(service, hardware=[first], precision="fp32", batch_sizes=[32768])["abstained"] is None
     # Where both intervals are what others like them were off, the better one is recommended, and the tie is marked.
     near = ask(service, hardware=twins, precision="fp32", batch_sizes=[8])
     assert near["abstained"] is None and near["ranked"][1]["tied_with"] == 1
