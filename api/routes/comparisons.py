@@ -82,9 +82,9 @@ async def on_hardware(
     Energy and power have a verdict of their own (`energy_verdict`); where it is invalid they are null. `hardware_stated`:
     an endpoint was measured, and its hardware is what the operator said. `best` marks the first of each hardware × platform
     × precision under each load; `same` and `differs` say in which parts of their configurations the rows agree.
-    `hardware`, `platform` and `precision` may name several between commas. `limit` keeps so many of the rows that have the
-    metric, the first as they are ordered, and `total` says of how many; 0 tells only what stands beside the rows. `whole` counts all
-    rows of the model and mode, whatever else is asked for: by metric, hardware and batch. `speedup_over_cpu` is against the
+    `hardware`, `platform` and `precision` may name several between commas. `limit` returns at most so many of the rows that
+    have the metric, in their order; `total` is the number of them; with 0 the answer has no rows. `whole` counts all
+    rows of the model and mode, whatever the other filters: by metric, hardware and batch. `speedup_over_cpu` is against the
     fastest measurement in fp32 on plain CPU of the same work, one of `baselines`.
     """
 

@@ -173,7 +173,7 @@ def calibrate_plan(plan: Plan, resumed: Path | None, deliver: OnEvent) -> RunRep
         except PlatformUnavailable as error:
             say(f"not calibrated: {error.detail}")
             return RunReport(run_id="")
-    # Platforms that are not here are told by the benchmark itself.
+    # A platform that is not installed has no precision; the benchmark itself reports it.
     show_refused([each for each in report.refused if each.precision is not None])
     return RunReport(run_id=report.run_id, done=report.measured, failed=report.exit_code, skipped=report.skipped)
 
