@@ -159,7 +159,7 @@ class Box {
   }
 
   follow(event) {
-    const link = event.target.closest?.("[data-testid=stMarkdownContainer] a[href]");
+    const link = event.target.closest?.("[data-testid=stMarkdownContainer] a[href], .assay-table a[href]");
     const plain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
     if (!link || !plain || link.origin !== location.origin || link.hasAttribute("download")) return;
     event.preventDefault();

@@ -1,0 +1,128 @@
+"""The first screen of every page on the published measurements that ship: the answer stands high, in few and plain words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from assay.client import Client
+from assay.home import find_home
+from assay.service import ephemeral
+from ingest import evidence
+from tests.integration.dashboard.conftest import Page, dashboard_on
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
+BERT, L4 = "google-bert/bert-base-uncased", "nvidia-l4"
+PAGES = {
+    "home": "",
+    "recommend": f"recommend?model={BERT}",
+    "compare": f"compare?model={BERT}",
+    "compare-models": f"compare?what=models&hw={L4}",
+    "compatibility": "compatibility",
+    "trends": "trends",
+    "trends-model": f"trends?model={BERT}",
+    "runs": "runs",
+    "models": "models",
+    "model": f"models?id={BERT}",
+    "hardware-list": "hardware",
+    "hardware": f"hardware?id={L4}",
+    "predictor": "predictor",
+    "query": "query",
+    "operations": "operations",
+}
+"""Each page as a reader meets it."""
+LOOKS = ((1440, "light"), (390, "dark"))
+HIGHEST = {1440: 320, 390: 420}
+"""Pixels: where an answer begins at the latest."""
+TALLEST = {1440: 2000, 390: 3000}
+"""Pixels: how long a page is before anything is unfolded."""
+MOST_WORDS = 120
+NOT_SAID = (
+    "position", "basis", "roofline", "projection", "dead letter", "told apart", "stands beside",
+)  # fmt: skip
+"""Words that no first screen says."""
+SCREEN = """height => {
+    const main = document.querySelector('[data-testid="stMain"]');
+    const hidden = element => !element.checkVisibility({checkOpacity: true, checkVisibilityCSS: true})
+        || element.closest('script, style, textarea, [aria-hidden="true"], .st-key-search');
+    const walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+    const words = [];
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        if (!node.data.trim() || hidden(node.parentElement)) continue;
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        const box = range.getBoundingClientRect();
+        if (box.width && box.top < height && box.bottom > 0) words.push(node.data.trim());
+    }
+    const answer = document.querySelector('.st-key-answer');
+    const blank = [...main.querySelectorAll('a[target="_blank"]')].filter(link => link.origin === location.origin);
+    return {
+        words: words.join('\\n'), text: main.innerText, tall: main.scrollHeight,
+        top: answer ? answer.getBoundingClientRect().top : null, blank: blank.map(link => link.href),
+    };
+}"""
+FOLD = 900
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A dashboard over the measurements that ship."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ASSAY_SHIPPED_DATA", "yes")
+        with ephemeral(find_home(tmp_path_factory.mktemp("published"))) as url, dashboard_on(url) as shown:
+            with Client(url) as client:
+                client.wait_for(evidence.count())
+            yield shown
+
+
+@pytest.fixture(params=PAGES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
+def test_the_first_screen(name: str, width: int, theme: str, tab: Any, published: str) -> None:
+    page: Page = tab(width, theme)
+    page.page.set_viewport_size({"width": width, "height": FOLD})
+    page.open(f"{published}/{PAGES[name]}")
+    seen = page.page.evaluate(SCREEN, FOLD)
+    first = seen["words"].replace("\u202f", " ")
+    counted = re.findall(r"[^\W\d_][\w’'-]*", first)
+    found = {
+        "answer begins": seen["top"], "height": seen["tall"], "words": len(counted),
+        "said": [word for word in NOT_SAID if re.search(rf"\b{word}", first, re.IGNORECASE)],
+        "nothing": re.findall(r"\b(?:None|nan|NaN|undefined)\b", seen["text"]),
+        "new tabs": seen["blank"], "wrong": page.wrong,
+    }  # fmt: skip
+    assert seen["top"] is not None and seen["top"] <= HIGHEST[width], found
+    assert seen["tall"] <= TALLEST[width], found
+    assert len(counted) <= MOST_WORDS, (found, first)
+    assert not (found["said"] or found["nothing"] or found["new tabs"] or found["wrong"]), (found, first)
+
+
+RAW = """table => [...table.querySelectorAll('tbody tr')].map(row => row.cells[AT].dataset.value)"""
+
+
+@pytest.mark.parametrize(
+    "asked", ["models", "hardware", f"models?id={BERT}", f"compare?model={BERT}", f"recommend?model={BERT}"]
+)
+def test_a_column_of_numbers_sorts_by_its_raw_values(asked: str, tab: Any, published: str) -> None:
+    page: Page = tab(1440, "light")
+    page.open(f"{published}/{asked}")
+    table = page.page.locator(".assay-table").first
+    heads = table.locator("thead th.number")
+    assert heads.count()
+    for head in heads.all():
+        place = head.evaluate("head => head.cellIndex")
+        for falling in (True, False):
+            head.get_by_role("button").click()
+            assert head.get_attribute("aria-sort") == ("descending" if falling else "ascending")
+            cells = table.evaluate(RAW.replace("AT", str(place)))
+            values = [float(cell) for cell in cells if cell]
+            assert cells == [*(cell for cell in cells if cell), *("" for cell in cells if not cell)], (
+                "what is not known stands last"
+            )
+            assert values == sorted(values, reverse=falling), head.inner_text()
