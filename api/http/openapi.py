@@ -161,8 +161,8 @@ _ENCODING: Json = {
     "name": "Content-Encoding",
     "in": "header",
     "required": False,
-    "description": "How the body is packed.",
-    "schema": {"type": "string", "enum": ["identity", "gzip", "zstd"]},
+    "description": "How the body is packed; an empty one says that it is not.",
+    "schema": {"type": "string", "enum": ["", "identity", "gzip", "zstd"]},
 }
 _SUCCESS: dict[tuple[str, str], Json] = {
     ("/v1/events", "post"): {JSON: {"schema": _reference("Receipt")}},
@@ -194,6 +194,15 @@ def described(schema: Json) -> Json:
     return document
 
 
+def _sent(parameter: Json) -> Json:
+    """Return a parameter without the null of an optional list: a query cannot send it, and one value is a list of one."""
+    schema: Json = parameter.get("schema", {})
+    kinds = [kind for kind in schema.get("oneOf", []) if kind != {"type": "null"}]
+    if len(kinds) != 1 or kinds[0].get("type") != "array":
+        return parameter
+    return parameter | {"schema": {name: value for name, value in schema.items() if name != "oneOf"} | kinds[0]}
+
+
 def _describe(path: str, method: str, operation: Json) -> None:
     tags = operation.get("tags", [])
     success = next(status for status in operation["responses"] if status.startswith("2"))
@@ -211,6 +220,8 @@ def _describe(path: str, method: str, operation: Json) -> None:
                 "Retry-After": {"schema": {"type": "integer", "minimum": 1}, "required": True}
             }
     operation["responses"] = answers
+    if "parameters" in operation:
+        operation["parameters"] = [_sent(parameter) for parameter in operation["parameters"]]
     if path not in _OPEN:
         operation["security"] = [{"token": []}, {}]
     if (path, method) == ("/v1/events", "post"):
