@@ -18,6 +18,9 @@ SIDES = (256, 8192)
 STREAM_CACHES, STREAM_S, STREAM_MOST_S = 4.0, 3e-4, 1e-2
 """A streaming kernel moves so many times the last-level cache, at least for so long and at most for so long."""
 STREAM_LEAST = 16e6
+HOST_TENSOR = 28 * 2**20
+"""Bytes of a streamed tensor on a processor at most. The C library gives blocks of 32 MiB back to the system after each use, and the
+page faults of the next use take eight times as long as the operator: few tensors within models are so large."""
 DECODE_SIDES = (1024, 16384)
 ITEM_FLOPS = 4e11
 """Kernels of models come at a batch of one item for each so many FLOP/s, a power of two and ITEMS at most."""
@@ -93,7 +96,7 @@ def scale_of(
     cache, memory = cache_bytes or usual_cache, memory_bytes or 8e9
     tensor = memory * MEMORY_SHARE
     streamed = max(STREAM_CACHES * cache, bandwidth * STREAM_S, STREAM_LEAST)
-    streamed = min(streamed, bandwidth * STREAM_MOST_S, 2 * tensor)
+    streamed = min(streamed, bandwidth * STREAM_MOST_S, 2 * tensor, *([2 * HOST_TENSOR] if like == "cpu" else []))
     weights = min(max(STREAM_CACHES * cache, bandwidth * STREAM_S), bandwidth * STREAM_MOST_S, tensor)
     return Scale(
         side=_rounded(min((PRODUCT_S * peak / 2) ** (1 / 3), (tensor / 4) ** 0.5), 128, SIDES),

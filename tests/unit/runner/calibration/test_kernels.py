@@ -53,7 +53,14 @@ def test_a_faster_device_gets_larger_kernels_that_its_caches_do_not_hold():
     for made, device in ((small, "two cores"), (large, "H100")):
         cache = DEVICES[device]["cache_bytes"]
         for name in ("decode", "relu", "softmax-large", "layer-norm-large"):
-            assert made[name].work().bytes > 2 * cache, (device, name)
+            assert made[name].work().bytes > 1.5 * cache, (device, name)
+
+
+def test_the_system_takes_back_no_tensor_of_a_streaming_kernel_on_a_processor():
+    server = scale_of("cpu", peak_flops=1e13, bandwidth_bytes_per_s=6e11, cache_bytes=5e8, memory_bytes=1e12)
+    for kernel in [*kernels_for(server), *kernels("two cores").values()]:
+        if kernel.moves and "rows" in kernel.sizes:
+            assert 4 * kernel.sizes["rows"] * kernel.sizes["row_size"] < 2**25, kernel.name
 
 
 @pytest.mark.parametrize("device", DEVICES)
