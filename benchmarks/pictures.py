@@ -1,4 +1,4 @@
-"""The pictures of docs/gallery.md, from a service that was started for them and holds the measurements of data/: `make gallery`.
+"""The pictures of docs/gallery.md, from a service of their own with the published measurements and those of data/: `make gallery`.
 
 `python -m benchmarks.pictures PAGE…` takes those of some pages alone. Only Trends shows what is made up (`benchmarks.story`).
 The same data and the same code give the same pictures, but for times of day; what a page looks like is looked at, not tested.
@@ -22,7 +22,7 @@ from dashboard import gallery
 from ingest.log.migrate import upgrade
 from ingest.log.postgres import open_database
 
-MODEL, HARDWARE = "google/vit-base-patch16-224", "intel-xeon-2c"
+MODEL, HARDWARE = "google-bert/bert-base-uncased", "nvidia-l4"
 TOLD = "trends"
 """The page that has no story to tell of two days."""
 IMAGES = ROOT / "docs" / "images"
@@ -36,7 +36,7 @@ def main(pages: Sequence[str] = ()) -> int:
         database = open_database(folder / "postgres")
         try:
             upgrade(database.url)
-            with service(folder / "home", database) as running:
+            with service(folder / "home", database, "--shipped-data") as running:
                 # A proxy of the environment is for other hosts.
                 with httpx.Client(base_url=running.url, timeout=120, trust_env=False) as posting:
                     filled(posting)
