@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import rich_click as click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from assay.cli.measure.destination import OnEvent, both, destination
+from assay.cli.measure.run_output import progress_bar
 from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import notes, print_json, say
 from assay.cli.output_files import OutputFile, overwritable, resumable
@@ -266,21 +266,11 @@ def _sentence(change: dict[str, Any]) -> str:
 def calibration_progress() -> Iterator[Callable[[Any], None]]:
     """Show where a calibration stands: a bar in a terminal, a line a kernel elsewhere."""
     console = notes()
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("looking at this machine", total=None, left="")
+    with progress_bar(console) as move:
 
         def show(step: Any) -> None:
-            left = f"about {step.left_s:.0f} s left" if step.left_s else ""
             name = " ".join(filter(None, (step.platform, step.precision, step.kernel)))
-            bar.update(task, total=step.total, completed=step.done, description=name, left=left)
+            move(total=step.total, completed=step.done, description=name, left=step.left_s)
             if not console.is_terminal or step.failure:
                 ended = (
                     formatting.plain(formatting.latency(step.latency_ms))

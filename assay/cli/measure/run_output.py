@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from assay.cli.output import notes
 from domain.payloads import MeasurementRecorded
 from presentation import formatting
 
-__all__ = ["progress"]
+__all__ = ["progress", "progress_bar"]
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[Any], None]]:
-    """Show where a plan stands: a bar in a terminal, a line a configuration elsewhere."""
-    console = notes()
+def progress_bar(console: Console) -> Iterator[Callable[..., None]]:
+    """Give what moves a bar: `total`, `completed`, `description` and `left`, the seconds that are left, if known."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -30,12 +30,23 @@ def progress() -> Iterator[Callable[[Any], None]]:
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("looking at this machine", total=None, left="")
 
+        def move(*, left: float | None, **figures: Any) -> None:
+            bar.update(task, left=f"about {left:.0f} s left" if left else "", **figures)
+
+        yield move
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[Any], None]]:
+    """Show where a plan stands: a bar in a terminal, a line a configuration elsewhere."""
+    console = notes()
+    with progress_bar(console) as move:
+
         def show(step: Any) -> None:
-            left = f"about {step.left_s:.0f} s left" if step.left_s else ""
             doing = _case_name(step.case) if step.case else ""
             if step.stage:
                 doing += f": {step.stage}"
-            bar.update(task, total=step.total, completed=step.done, description=doing, left=left)
+            move(total=step.total, completed=step.done, description=doing, left=step.left_s)
             if step.outcome:
                 done = f"[{step.done}/{step.total}] {_case_name(step.case)}: {step.outcome}{_figures(step.fact)}"
                 console.print(done, highlight=False, markup=False)
