@@ -71,15 +71,20 @@ def columns_of(
     ]
 
 
-def result_table(columns: Sequence[Column], *, key: str, words: str, height: int = 560) -> None:
-    """Show a table; `words` name it, and the page scrolls within it where it is taller than `height` pixels."""
+def result_table(
+    columns: Sequence[Column], *, key: str, words: str, height: int = 560, at_once: int = ROWS_AT_ONCE
+) -> None:
+    """Show a table; `words` name it, and the page scrolls within it where it is taller than `height` pixels.
+
+    The first `at_once` rows are shown, the others when the reader asks for them.
+    """
     shade = theme() or "light"
     _component(
         key=key,
         data={
             "words": words,
             "height": height,
-            "atOnce": ROWS_AT_ONCE,
+            "atOnce": at_once,
             "missing": formatting.MISSING,
             "colours": VERDICT_COLOURS[shade],
             "columns": [_sent(column) for column in columns],

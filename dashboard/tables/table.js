@@ -104,6 +104,7 @@ class Table {
       if (column.number) cell.dataset.value = column.values[at] ?? "";
       if (column.parts) cell.append(mixed(column.parts[at], this.data.colours));
       const text = column.shown[at];
+      if (text.length > 40) cell.classList.add("long");
       const link = column.links?.[at];
       if (link) cell.append(made("a", "", { href: link, textContent: text }));
       else cell.append(made("span", column.values[at] === null ? "missing" : "", { textContent: text }));

@@ -11,10 +11,12 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.downloads import picture_files, stem, table_files
+from dashboard.evidence import row_path
 from dashboard.frame import basis_legend, chart, downloads, escape, folded, theme, to_paste
 from dashboard.page_state import go, widget
 from dashboard.screens.hardware import query
 from dashboard.screens.hardware.words import Device
+from dashboard.tables.result_table import columns_of, result_table
 from domain.answers.kernels import DeviceKernels, KernelEstimate, KernelPoint
 from domain.kernels import SIZES
 from presentation import formatting
@@ -128,7 +130,6 @@ def points_table(rows: Sequence[KernelPoint]) -> pd.DataFrame:
 PAGE = "hardware"
 MOST_TIMED = ""
 """No choice: what was timed most."""
-NUMBER = st.column_config.NumberColumn
 
 
 def show_kernels(request: Device, at: int) -> None:
@@ -142,8 +143,7 @@ def show_kernels(request: Device, at: int) -> None:
         to_paste("assay calibrate")
         return
     answer = sentence(document)
-    with st.container(key="answer"):
-        st.markdown(f"**{escape(answer)}**")
+    st.markdown(f"**{escape(answer)}**")
     chart(kernels(document, theme=theme()), key=f"{PAGE} kernels picture", words=f"Kernels of {answer}")
     _legend(document)
     if not document.considered:
@@ -210,42 +210,15 @@ def _estimates(rows: Sequence[KernelEstimate]) -> None:
     if not rows:
         return
     st.markdown("**Standard kernels** :gray[estimated without the measurement beside them]")
-    st.dataframe(
-        estimates_table(rows),
-        hide_index=True,
-        key=f"{PAGE} kernel estimates",
-        row_height=36,
-        height=460,
-        placeholder=formatting.MISSING,
-        alt="Estimates of the standard kernels, with what was measured",
-        column_config={
-            "Kernel": st.column_config.Column(pinned=True, width=130),
-            **{f"{name} µs": NUMBER(format="%.1f") for name in ("Estimate", "Low", "High", "Measured")},
-            "Of its roof, %": NUMBER(format="%.1f"),
-            "÷ estimate": NUMBER(format="%.2f"),
-            "FLOP per byte": NUMBER(format="%.2f"),
-        },
-    )
+    words = "Estimates of the standard kernels, with what was measured"
+    result_table(columns_of(estimates_table(rows)), key=f"{PAGE} kernel estimates", words=words, height=460)
 
 
 def _points(rows: Sequence[KernelPoint]) -> None:
-    st.dataframe(
-        points_table(rows),
-        hide_index=True,
-        key=f"{PAGE} kernel points",
-        row_height=36,
-        height=400,
-        placeholder=formatting.MISSING,
-        alt="Measured kernels under the roof",
-        column_config={
-            "Operator": st.column_config.Column(pinned=True),
-            "Time µs": NUMBER(format="%.1f"),
-            "GFLOP/s": NUMBER(format="localized"),
-            "GB/s": NUMBER(format="localized"),
-            "FLOP per byte": NUMBER(format="%.2f"),
-            "Of its roof, %": NUMBER(format="%.1f"),
-        },
-    )
+    frame = points_table(rows)
+    links = {"Event": [row_path(event) for event in frame["Event"]]}
+    words = "Measured kernels under the roof"
+    result_table(columns_of(frame, links=links), key=f"{PAGE} kernel points", words=words, height=400)
 
 
 def _files(document: DeviceKernels, answer: str, at: int) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dashboard.downloads import table_files
 from dashboard.frame import Download
 from dashboard.service import KEPT, checked, client, decoded, kept
 from domain.answers.device import HardwareCoverage, HardwareEntry, HardwareProfile, Roofline, RooflinePoint
 from domain.answers.kernels import DeviceKernels
 
-__all__ = ["coverage", "kernels", "listed", "listed_files", "points_files", "profile", "roofline"]
+__all__ = ["compared", "coverage", "kernels", "listed", "listed_files", "points_files", "profile", "roofline"]
 
 DRAWN = list(RooflinePoint.__struct_fields__)
 """What the picture and the tables say of a point."""
+MOST_CONFIGURATIONS = 100
 
 
 @kept(max_entries=KEPT)
@@ -34,6 +37,16 @@ def profile(name: str, position: int) -> HardwareProfile:
     """Return what is known of a hardware, by any of its names, without the rows of what ran on it."""
     answer = client().one_hardware(name, as_of=position, compatibility=False)
     return decoded(checked(dict(answer), "hardware")["hardware"], HardwareProfile)
+
+
+@kept(max_entries=KEPT)
+def compared(name: str, position: int) -> list[dict[str, Any]]:
+    """Return the best configurations on a hardware, the best of each model first; of training where there is nothing else."""
+    question = {"metric": "throughput_per_s", "limit": MOST_CONFIGURATIONS, "as_of": position}
+    answer = client().compare_models(name, mode="inference", **question)
+    if not answer["rows"]:
+        answer = client().compare_models(name, **question)
+    return list(checked(dict(answer), "rows")["rows"])
 
 
 @kept(max_entries=KEPT)

@@ -130,9 +130,9 @@ def above_table(rows: Sequence[RooflinePoint]) -> pd.DataFrame:
         [
             {
                 "Configuration": point_name(row),
-                "Of its roof": formatting.share(row.share),
+                "Of its roof, %": 100 * row.share,
                 "Over the": row.over,
-                "Reached": formatting.si(row.flops_per_s, "FLOP/s"),
+                "Reached GFLOP/s": row.flops_per_s / 1e9,
                 "Basis": badge(row.basis, row.origin),
             }
             for row in rows

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import pandas as pd
 
 from dashboard.address import Params, Read, one_of, position, text, understood
+from dashboard.best_measured import how_known, how_run, size_words, speed_words
+from dashboard.evidence import about
+from dashboard.tables.result_table import Column
 from domain.answers.device import (
-    BestOfCategory,
     ComparedSibling,
     Environment,
     FamilyCoverage,
@@ -20,25 +23,25 @@ from domain.answers.device import (
 from domain.kernels import SIZES
 from domain.vocabulary import HARDWARE_KINDS, MODES
 from presentation import formatting
-from presentation.palette import badge
 
 __all__ = [
     "KNOWN",
     "TABS",
     "Device",
-    "best_table",
     "environments_table",
-    "families_table",
+    "facts_line",
+    "families_columns",
     "figures",
+    "headline",
     "listed",
-    "prices_table",
+    "prices_columns",
     "read_device",
-    "siblings_table",
+    "siblings_columns",
     "sources_table",
     "spec_table",
 ]
 
-TABS = ("roofline", "kernels", "models", "siblings", "machines")
+TABS = ("models", "roofline", "kernels", "siblings", "specification", "machines")
 KNOWN = ("measured", "all")
 """What a list holds: what was measured on, or the catalogue too."""
 _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -50,6 +53,7 @@ _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "clock_hz": ("Clock", lambda value: formatting.si(value, "Hz")),
     "sustained_bandwidth_bytes_per_s": ("Bandwidth, reached", lambda value: formatting.si(value, "B/s")),
 }
+KNOWN_AS = {"detected": "seen by a runner", "reported": "reported", "catalogued": "catalogue"}
 _ALWAYS = ("memory_bytes", "memory_bandwidth_bytes_per_s", "power_w")
 """Figures that are listed as unknown where nobody gave them."""
 
@@ -58,7 +62,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     """What the hardware page asks: one by id and which part of it, or a list by a search and filters."""
 
     id: str = ""
-    tab: str = "roofline"
+    tab: str = "models"
     search: str = ""
     kind: str = ""
     vendor: str = ""
@@ -148,54 +152,53 @@ def _value(name: str, figure: SpecFigure | None) -> str:
     return _FIGURES[table][1](figure.value)
 
 
-def best_table(rows: Sequence[BestOfCategory]) -> pd.DataFrame:
-    """Return the fastest configuration of each category, with how much stands beside it."""
-    return pd.DataFrame(
-        [
-            {
-                "Category": str(row.category).replace("_", " "),
-                "Fastest": row.model,
-                "Throughput": _speed(row),
-                "How": _how(row),
-                "n": formatting.count(row.n),
-                "Basis": badge(row.basis, row.origin),
-                "Latency": formatting.latency(row.latency_ms, mean=bool(row.latency_is_mean)),
-                "Of models": formatting.count(row.models),
-                "Configurations": formatting.count(row.configurations),
-            }
-            for row in rows
-        ]
-    )
+def facts_line(row: HardwareEntry) -> str:
+    """Return what a hardware is in one line: its kind, architecture, year, memory, power, and how much was measured."""
+    found = figures(row)
+    kind = row.kind or "kind unknown"
+    parts = [
+        kind.upper() if kind in ("cpu", "gpu", "npu", "tpu") else kind,
+        row.architecture or "",
+        str(row.year or ""),
+        *(_FIGURES[name][1](found[name].value) for name in ("memory_bytes", "power_w") if name in found),
+        f"{formatting.count(row.measurements)} measurement{'' if row.measurements == 1 else 's'}",
+    ]
+    return " · ".join(filter(None, parts))
 
 
-def _how(row: BestOfCategory) -> str:
-    batch = f"batch {row.batch_size}" if row.batch_size is not None else "batch unknown"
-    parts = [row.platform, row.precision or "precision unknown", batch, row.mode]
-    count = row.hardware_count or 1
-    return " · ".join([*(f"{count} devices" for _ in [0] if count > 1), *map(str, parts)])
+def headline(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """Say the best number of a hardware: its fastest model with the figure, then how it was run and is known."""
+    best = rows[0]
+    many = len({row["model"] for row in rows})
+    size = f" at {size_words(best)}" if size_words(best) else ""
+    first = f"Fastest of {formatting.count(many)} models" if many > 1 else "The only model measured"
+    name = str(best["model"]).rpartition("/")[2]
+    count = best.get("hardware_count") or 1
+    devices = f" on {count} devices" if count > 1 else ""
+    return f"{speed_words(best)} with {name}", f"{first}{size}{devices}: {how_run(best)} ({how_known(best)})"
 
 
-def _speed(row: BestOfCategory) -> str:
-    if row.unit == "tokens/s":
-        return f"{formatting.significant(row.throughput)}\u202ftokens/s"
-    return formatting.throughput(row.throughput)
-
-
-def families_table(rows: Sequence[FamilyCoverage]) -> pd.DataFrame:
+def families_columns(rows: Sequence[FamilyCoverage]) -> list[Column]:
     """Return what was tried by family and platform; shares are of the family's models."""
-    return pd.DataFrame(
-        {
-            "Family": [str(row.family or "unknown") for row in rows],
-            "Category": [str(row.category or formatting.MISSING) for row in rows],
-            "Platform": [row.platform for row in rows],
-            "Tried": [100 * row.tried_share for row in rows],
-            "Of": [row.models for row in rows],
-            "✓ verified": [row.verified for row in rows],
-            "measured": [row.measured for row in rows],
-            "✕ failed": [row.failed for row in rows],
-            "Precisions": [", ".join(row.precisions) or formatting.MISSING for row in rows],
-        }
-    )
+    counts = {
+        "Of": [row.models for row in rows],
+        "✓ verified": [row.verified for row in rows],
+        "measured": [row.measured for row in rows],
+        "✕ failed": [row.failed for row in rows],
+    }
+    return [
+        Column(head="Family", values=[str(row.family or "unknown") for row in rows]),
+        Column(head="Platform", values=[row.platform for row in rows]),
+        Column(
+            head="Tried",
+            values=[row.tried_share for row in rows],
+            shown=[formatting.share(row.tried_share) for row in rows],
+        ),
+        *(Column(head=head, values=values) for head, values in counts.items()),
+        Column(head="Never tried, for example", values=[", ".join(row.never_tried[:3]) or None for row in rows]),
+        Column(head="Category", values=[row.category for row in rows]),
+        Column(head="Precisions", values=[", ".join(row.precisions) or None for row in rows]),
+    ]
 
 
 _KIN = {
@@ -205,45 +208,56 @@ _KIN = {
 }
 
 
-def siblings_table(rows: Sequence[ComparedSibling]) -> pd.DataFrame:
+def siblings_columns(rows: Sequence[ComparedSibling]) -> list[Column]:
     """Return the hardware like this one: why, the ratios of figures, and how fast it is where both were measured."""
-    return pd.DataFrame(
-        [
-            {
-                "Hardware": row.id,
-                "Alike": _KIN.get(row.alike, row.alike),
-                "Peak": _ratio(row.peak_ratio, row.peak_precision),
-                "Bandwidth": formatting.factor(row.bandwidth_ratio),
-                "Models measured": formatting.count(row.measured_models),
-                "Shared models": formatting.count(row.shared_models),
-                "Speed on what both ran": formatting.change(row.speed_ratio),
-                "Configurations": formatting.count(row.shared_configurations),
-            }
-            for row in rows
-        ]
-    )
+    return [
+        Column(
+            head="Hardware",
+            values=[row.name or row.id for row in rows],
+            links=[about("hardware", row.id) for row in rows],
+        ),
+        Column(head="Alike", values=[_KIN.get(row.alike, row.alike) for row in rows]),
+        Column(
+            head="Peak",
+            values=[row.peak_ratio for row in rows],
+            shown=[_ratio(row.peak_ratio, row.peak_precision) for row in rows],
+        ),
+        Column(
+            head="Bandwidth",
+            values=[row.bandwidth_ratio for row in rows],
+            shown=[formatting.factor(row.bandwidth_ratio) for row in rows],
+        ),
+        Column(
+            head="Speed on what both ran",
+            values=[row.speed_ratio for row in rows],
+            shown=[formatting.change(row.speed_ratio) for row in rows],
+        ),
+        Column(head="Configurations", values=[row.shared_configurations for row in rows]),
+        Column(head="Shared models", values=[row.shared_models for row in rows]),
+        Column(head="Measured models", values=[row.measured_models for row in rows]),
+    ]
 
 
 def _ratio(ratio: float | None, precision: str | None) -> str:
     return f"{formatting.factor(ratio)} {precision}" if ratio is not None else formatting.MISSING
 
 
-def prices_table(rows: Sequence[Price]) -> pd.DataFrame:
+def prices_columns(rows: Sequence[Price]) -> list[Column]:
     """Return what an hour costs, cheapest device first, with the date of each price and whether it is old."""
-    return pd.DataFrame(
-        [
-            {
-                "Machine": f"{row.provider}:{row.instance}" if row.instance else str(row.provider),
-                "Devices": formatting.count(row.count),
-                "Region": str(row.region or formatting.MISSING),
-                "$ an hour": formatting.money(row.usd_per_hour),
-                "$ a device": formatting.money(row.usd_per_device),
-                "Kind": "spot" if row.spot else "on demand",
-                "As of": f"{row.date or 'undated'}{' · stale' if row.stale else ''}",
-            }
-            for row in rows
-        ]
-    )
+    hours = [row.usd_per_hour for row in rows]
+    devices = [row.usd_per_device for row in rows]
+    return [
+        Column(
+            head="Machine",
+            values=[f"{row.provider}:{row.instance}" if row.instance else str(row.provider) for row in rows],
+        ),
+        Column(head="$ a device", values=devices, shown=[formatting.money(value) for value in devices]),
+        Column(head="$ an hour", values=hours, shown=[formatting.money(value) for value in hours]),
+        Column(head="Devices", values=[row.count for row in rows]),
+        Column(head="Region", values=[row.region for row in rows]),
+        Column(head="Kind", values=["spot" if row.spot else "on demand" for row in rows]),
+        Column(head="As of", values=[f"{row.date or 'undated'}{' · stale' if row.stale else ''}" for row in rows]),
+    ]
 
 
 _SAID = {"os": "System", "kernel": "Kernel", "driver": "Driver", "python": "Python", "cpu": "CPU", "machine": "Machine"}
@@ -271,18 +285,28 @@ def _libraries(row: Environment) -> Mapping[str, str | None]:
     return libraries or {}
 
 
-def listed(rows: Sequence[HardwareEntry]) -> pd.DataFrame:
-    """Return a list of hardware: what each is, and how much is known of it."""
-    return pd.DataFrame(
-        {
-            "Hardware": [row.id for row in rows],
-            "Name": [str(row.name or formatting.MISSING) for row in rows],
-            "Kind": [str(row.kind or "unknown") for row in rows],
-            "Vendor": [str(row.vendor or "unknown") for row in rows],
-            "Measurements": [row.measurements for row in rows],
-            "Tests": [row.tests for row in rows],
-            "Memory": [_value("memory_bytes", figures(row).get("memory_bytes")) for row in rows],
-            "Peak fp32": [_value("peak_flops.fp32", figures(row).get("peak_flops.fp32")) for row in rows],
-            "Known": [str(row.known) for row in rows],
-        }
-    )
+def listed(rows: Sequence[HardwareEntry], *, catalogue: bool) -> list[Column]:
+    """Return a list of hardware: what each is, and how much is known of it; of the whole `catalogue` also how it is known."""
+    found = [figures(row) for row in rows]
+    memory = [row["memory_bytes"].value if "memory_bytes" in row else None for row in found]
+    peaks = [row["peak_flops.fp32"].value / 1e12 if "peak_flops.fp32" in row else None for row in found]
+    columns = [
+        Column(
+            head="Hardware",
+            values=[row.name or row.id for row in rows],
+            links=[about("hardware", row.id) for row in rows],
+        ),
+        Column(head="Measurements", values=[row.measurements for row in rows]),
+        Column(head="Tests", values=[row.tests for row in rows]),
+        Column(
+            head="Memory GB",
+            values=memory,
+            shown=[formatting.capacity(value).removesuffix(f"{formatting.SPACE}GB") for value in memory],
+        ),
+        Column(head="Peak fp32 TFLOP/s", values=peaks, shown=[formatting.significant(peak) for peak in peaks]),
+        Column(head="Kind", values=[row.kind for row in rows]),
+    ]
+    if not catalogue:
+        return columns
+    known = [KNOWN_AS.get(row.known, row.known) for row in rows]
+    return [*columns, Column(head="Vendor", values=[row.vendor for row in rows]), Column(head="Known", values=known)]

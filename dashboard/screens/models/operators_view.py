@@ -15,6 +15,7 @@ from dashboard.page_state import adopt, go, widget
 from dashboard.screens.models import query
 from dashboard.screens.models import words as model
 from dashboard.screens.models.words import Model
+from dashboard.tables.result_table import columns_of, result_table
 from domain.answers import Faster
 from domain.answers.model_profile import ModelProfile, OperatorBreakdown
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
@@ -55,29 +56,11 @@ def show_operators(bar: Model, document: ModelProfile, at: int) -> None:
     question = _question(bar)
     operators = query.operators(bar.id, at, mode=bar.mode, **question)
     sentence = model.bound_sentence(operators)
-    with st.container(key="answer"):
-        st.markdown(f"**{escape(sentence)}**")
+    st.markdown(f"**{escape(sentence)}**")
     _whence(bar, operators, at, question)
     drawn = breakdown(msgspec.to_builtins(model.parts(operators)), _title(operators), theme=theme())
     chart(drawn, key=f"{PART} picture", words=f"Operators of {bar.id}: {sentence}")
-    number = st.column_config.NumberColumn
-    st.dataframe(
-        model.operators_table(operators),
-        hide_index=True,
-        key=f"{PART} table",
-        row_height=36,
-        height="content",
-        placeholder=formatting.MISSING,
-        alt=f"Operators of {bar.id}",
-        column_config={
-            "Operator": st.column_config.Column(pinned=True),
-            "Calls": number(format="localized"),
-            "GFLOP": number(format="%.3f"),
-            "MB moved": number(format="%.2f"),
-            "Least ms": number(format="%.4f"),
-            "Of the time, %": number(format="%.1f"),
-        },
-    )
+    result_table(columns_of(model.operators_table(operators)), key=f"{PART} table", words=f"Operators of {bar.id}")
     _files(bar, operators, sentence, at)
 
 

@@ -1,15 +1,16 @@
-"""Parts of the Models page: what a model is, its ranking over hardware, where it runs, and what was never tried."""
+"""Parts of the Models page: its speed by hardware, measured or estimated, where it runs, what it is, what was never tried."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import altair as alt
 import msgspec
-import pandas as pd
 import streamlit as st
 
 from dashboard import menu, ranking
+from dashboard.best_measured import columns, same_work_first
 from dashboard.downloads import picture_files, sent_files, stem, table_files
 from dashboard.frame import basis_legend, chart, downloads, escape, places, plain_table, theme, to_paste
 from dashboard.page_state import adopt, go, widget
@@ -17,84 +18,69 @@ from dashboard.screens.models import query
 from dashboard.screens.models import words as model
 from dashboard.screens.models.words import Model
 from dashboard.screens.recommend.words import number
+from dashboard.tables.result_table import Column, result_table
 from domain.answers import answer_document
 from domain.answers.model_profile import ModelProfile
 from domain.vocabulary import MODES
 from presentation import charts, formatting
-from presentation.answer_words import device_name
 
-__all__ = ["links", "show_about", "show_coverage", "show_ranking", "show_tests"]
+__all__ = ["show_about", "show_answer", "show_coverage", "show_measured", "show_ranking", "show_tests"]
 
 PAGE = "models"
 TOP = 15
-COUNT = st.column_config.NumberColumn(format="localized")
-EVIDENCE = st.column_config.LinkColumn("Evidence", display_text="run", help="The run that it was measured in.")
-SHARE = st.column_config.ProgressColumn("Tried, %", format="%.0f", min_value=0, max_value=100)
-FIRST = st.column_config.Column(pinned=True)
+FIRST = 10
+"""Devices that are shown before the others are asked for."""
+Rows = Sequence[Mapping[str, Any]]
 
 
-def links(page: str, names: Sequence[str]) -> None:
-    """Show a link to a page for each name once."""
-    with st.container(horizontal=True):
-        for name in dict.fromkeys(names):
-            label = device_name(name) if page == "hardware" else name
-            st.page_link(menu.page(page), label=escape(label), query_params={"id": name})
-
-
-def show_about(document: ModelProfile, at: int) -> None:
-    """Show what a model is and why, where it was measured fastest, and what stands beside it."""
+def show_answer(document: ModelProfile, rows: Sequence[dict[str, Any]]) -> None:
+    """Show where the model is fastest among what was measured, or how to measure it."""
     with st.container(key="answer"):
-        st.markdown(f"**{escape(model.sentence(document))}**")
-    left, right = st.columns([1, 1], gap="large")
-    with left:
-        plain_table(
-            model.facts(document), hide_index=True, hide_header=True, border="horizontal", alt="What the model is"
-        )
-    with right:
-        _fastest(document)
-        if document.best:
-            rows = msgspec.to_builtins(document.best)
-            downloads(table_files(stem(PAGE, document.model.id, at), rows, as_of=at), f"{PAGE} best")
-    _beside("Nearest siblings", [row.id for row in document.siblings], model.siblings_table(document.siblings))
-    names = [row.id for row in document.alternatives]
-    _beside("Smaller open alternatives", names, model.alternatives_table(document.alternatives))
+        if rows:
+            figure, how = model.headline(same_work_first(rows)[0])
+            st.header(escape(figure), anchor=False)
+            st.caption(escape(how))
+            return
+        known = document.model.measurements
+        words = f"{formatting.count(known)} measurements, none with a throughput" if known else "Nothing was measured"
+        st.header(words, anchor=False)
+        st.caption("This measures it here:")
+        to_paste(f"assay bench {document.model.id}")
+
+
+def show_measured(document: ModelProfile, rows: Sequence[dict[str, Any]], at: int) -> None:
+    """Show the best measurement of each device, those of the headline's size first."""
+    name = document.model.id
+    alike, others = same_work_first(rows)
+    ordered = [*alike, *others]
+    words = f"Fastest measured on each device: {name}"
+    result_table(columns(ordered, "hardware"), key=f"{PAGE} best", words=words, at_once=FIRST)
+    if others:
+        st.caption(f"{formatting.count(len(others))} of another size stand last.")
+    _ways({"Compare devices": ("compare", {})}, {"model": name})
+    downloads(table_files(stem(PAGE, name, at), ordered, as_of=at), f"{PAGE} best")
+
+
+def _ways(ways: Mapping[str, tuple[str, Mapping[str, str]]], about: Mapping[str, str]) -> None:
+    """Show links to pages that say more of the same."""
+    with st.container(horizontal=True):
+        for label, (page, more) in ways.items():
+            st.page_link(menu.page(page), label=label, query_params={**about, **more})
+
+
+def show_about(document: ModelProfile) -> None:
+    """Show what a model is and how that is known, and the models that are near it."""
+    plain_table(model.facts(document), hide_index=True, hide_header=True, border="horizontal", alt="What the model is")
+    if document.siblings:
+        _near("Nearest siblings", model.siblings_columns(document.siblings))
     if document.alternatives:
+        _near("Smaller open alternatives", model.alternatives_columns(document.alternatives))
         st.caption(escape(document.quality))
 
 
-def _fastest(document: ModelProfile) -> None:
-    st.markdown("**Fastest, as measured**")
-    if not document.best:
-        st.caption("Nothing has a throughput. This measures it here:")
-        to_paste(f"assay bench {document.model.id}")
-        return
-    st.dataframe(
-        model.best_table(document.best),
-        hide_index=True,
-        key=f"{PAGE} best",
-        row_height=36,
-        height="content",
-        alt="Where the model was measured fastest",
-        column_config={"Hardware": FIRST, "Evidence": EVIDENCE},
-    )
-    st.caption("One kind of work, the one measured on most hardware. Predictions for the others: Ranking.")
-    links("hardware", [row.hardware for row in document.best])
-
-
-def _beside(title: str, names: Sequence[str], frame: pd.DataFrame) -> None:
-    if not names:
-        return
+def _near(title: str, found: Sequence[Column]) -> None:
     st.markdown(f"**{title}**")
-    st.dataframe(
-        frame,
-        hide_index=True,
-        key=f"{PAGE} {title}",
-        row_height=36,
-        height="content",
-        alt=title,
-        column_config={"Model": FIRST, "Measurements": COUNT, "Tests": COUNT},
-    )
-    links(PAGE, names)
+    result_table(found, key=f"{PAGE} {title}", words=title)
 
 
 def show_ranking(model: Model, at: int) -> None:
@@ -112,32 +98,19 @@ def show_ranking(model: Model, at: int) -> None:
         *(number(best, key) for key in (metric.key, metric.low, metric.high))
     )
     sentence = f"Best: {charts.name_of(best)}, {show} ({best['basis']})"
-    with st.container(key="answer"):
-        st.markdown(f"**{escape(sentence)}**")
+    st.markdown(f"**{escape(sentence)}**")
     if tied := ranking.tie_sentence(rows):
         st.caption(tied)
     drawn = charts.intervals(rows, metric, theme=theme(), ranked=True)
     chart(drawn, key=f"{PAGE} ranking", words=f"{model.id}: {sentence}")
     basis_legend(rows, answer.interval)
     st.caption("Ranked by the worse end of each interval: what is surely reached, not what may be.")
-    ways = {
+    ways: dict[str, tuple[str, dict[str, str]]] = {
         "Ask with limits": ("recommend", {}),
         "Every configuration": ("compare", {}),
-        "Batch behaviour": ("compare", {"what": "batch"}),
     }
-    with st.container(horizontal=True):
-        for label, (page, more) in ways.items():
-            st.page_link(menu.page(page), label=label, query_params={"model": model.id, "mode": model.mode, **more})
-    st.dataframe(
-        ranking.table(rows),
-        hide_index=True,
-        key=f"{PAGE} ranked",
-        row_height=36,
-        height="content",
-        placeholder=formatting.MISSING,
-        column_config={"Hardware": FIRST},
-        alt=f"Hardware for {model.id}",
-    )
+    _ways(ways, {"model": model.id, "mode": model.mode})
+    result_table(columns(rows, "hardware"), key=f"{PAGE} ranked", words=f"Hardware for {model.id}")
     shade = theme()
 
     def draw() -> alt.LayerChart:
@@ -167,20 +140,11 @@ def _ranking_bar(request: Model) -> Model:
 def show_tests(document: ModelProfile, at: int) -> None:
     """Show on which platform and precision the model was tried, and with what outcome."""
     rows = document.platforms
-    with st.container(key="answer"):
-        st.markdown(f"**{escape(model.standing(rows))}**")
+    st.markdown(f"**{escape(model.standing(rows))}**")
     if not rows:
         to_paste(f"assay verify {document.model.id}")
         return
-    st.dataframe(
-        model.platforms_table(rows),
-        hide_index=True,
-        key=f"{PAGE} platforms",
-        row_height=36,
-        height="content" if len(rows) <= 15 else 560,
-        alt="Where the model was tried",
-        column_config={"Platform": FIRST, "Measurements": COUNT, "Evidence": EVIDENCE},
-    )
+    result_table(model.platforms_columns(rows), key=f"{PAGE} platforms", words="Where the model was tried")
     st.caption(
         "✓ outputs were compared and right · measured: timed, outputs not compared · ✕ did not run, ran wrong, or every measurement "
         "is invalid · – only skipped"
@@ -200,8 +164,7 @@ def show_coverage(document: ModelProfile, at: int) -> None:
     words = (
         f"{len(lines)} gap{'' if len(lines) == 1 else 's'} can be filled here" if lines else "No gap can be filled here"
     )
-    with st.container(key="answer"):
-        st.markdown(f"**{words}**")
+    st.markdown(f"**{words}**")
     for what, command in lines:
         st.caption(f"Not tried: {escape(what)}")
         to_paste(command)
@@ -211,15 +174,7 @@ def show_coverage(document: ModelProfile, at: int) -> None:
         return
     result = query.family(row.family, row.category, at)
     st.markdown(f"**The family {escape(row.family)}**")
-    st.dataframe(
-        model.family_table(result.items),
-        hide_index=True,
-        key=f"{PAGE} family",
-        row_height=36,
-        height="content",
-        alt=f"Coverage of the family {row.family}",
-        column_config={"Platform": FIRST, "Tried": SHARE},
-    )
+    result_table(model.family_columns(result.items), key=f"{PAGE} family", words=f"Coverage of the family {row.family}")
     for gap in result.gaps[:3]:
         here = "" if gap.at_hand else ", for which no machine of yours is known"
         never = f"{formatting.count(gap.never_tried)} of {formatting.count(gap.families)} families of {gap.category}"

@@ -9,7 +9,9 @@ from dashboard.service import KEPT, SentRows, checked, client, decoded, kept, se
 from domain.answers import Prediction, Recommendation
 from domain.answers.model_profile import FamilyCoverage, ModelProfile, OperatorBreakdown
 
-__all__ = ["family", "listed", "one", "operators", "predicted", "ranking"]
+__all__ = ["compared", "family", "listed", "one", "operators", "predicted", "ranking"]
+
+MOST_DEVICES = 300
 
 
 @kept(max_entries=KEPT)
@@ -23,6 +25,15 @@ def one(name: str, position: int) -> ModelProfile:
     """Return what is known of one model, by any of its names."""
     answer = checked(dict(client().model(name, as_of=position)), "model", "sizes", "platforms", "best")
     return decoded(answer, ModelProfile)
+
+
+@kept(max_entries=KEPT)
+def compared(name: str, position: int) -> list[dict[str, Any]]:
+    """Return the best measurement of a model on each device, and on each number of them, the largest throughput first."""
+    answer = client().compare_hardware(
+        name, mode="inference", metric="throughput_per_s", per_hardware=True, limit=MOST_DEVICES, as_of=position
+    )
+    return list(checked(dict(answer), "rows")["rows"])
 
 
 @kept(max_entries=KEPT)

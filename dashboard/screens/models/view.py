@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,13 +10,21 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import answers, menu
 from dashboard.downloads import sent_files, stem
-from dashboard.frame import coded, downloads, dropped, escape, guarded, header, places, provenance, titled, to_paste
+from dashboard.frame import coded, downloads, dropped, escape, guarded, header, provenance, titled, to_paste
 from dashboard.page_state import adopt, current, go, say, turn, widget
 from dashboard.screens.models import query, words
 from dashboard.screens.models.operators_view import show_operators
-from dashboard.screens.models.parts_view import show_about, show_coverage, show_ranking, show_tests
+from dashboard.screens.models.parts_view import (
+    show_about,
+    show_answer,
+    show_coverage,
+    show_measured,
+    show_ranking,
+    show_tests,
+)
 from dashboard.screens.models.words import Model
-from domain.answers.model_profile import ModelIdentity
+from dashboard.tables.result_table import result_table
+from domain.answers.model_profile import ModelProfile
 from domain.errors import NotFound
 from domain.vocabulary import CATEGORIES
 from presentation import formatting
@@ -26,15 +33,14 @@ __all__ = ["show"]
 
 PAGE = "models"
 LISTED = 50
-QUESTION = "What is it, where does it run and how fast, and what do we not know of it?"
+QUESTION = "What is it, where does it run, and how fast?"
 TITLES = {
-    "about": "About",
-    "hardware": "Ranking",
+    "hardware": "By hardware",
+    "estimates": "Estimates",
     "operators": "Operators",
-    "tests": "Where it runs",
-    "coverage": "Gaps",
+    "tests": "Platforms",
+    "about": "About",
 }
-COUNT = st.column_config.NumberColumn(format="localized")
 
 
 def show() -> None:
@@ -56,9 +62,9 @@ def show() -> None:
             _list(model, at, strip)
 
 
-def _head(name: str) -> None:
+def _head(name: str, facts: str = "") -> None:
     owner, _, title = name.rpartition("/")
-    header(title or "Models", QUESTION, slug=name if owner else "")
+    header(title or "Models", escape(facts) or QUESTION, slug=name if owner else "")
 
 
 def _provenance(strip: DeltaGenerator, model: Model, at: int, terminal: str) -> None:
@@ -79,53 +85,40 @@ def _list(model: Model, at: int, strip: DeltaGenerator) -> None:
         _none(chosen, at)
         return
     shown, more = rows[:LISTED], len(rows) > LISTED
-    first = f"The {LISTED} that were measured most; a search finds the others."
-    st.caption(first if more else f"{formatting.count(len(shown))} found. Choose a row, or a name below, to open it.")
-    picked = st.dataframe(
-        words.listed(shown),
-        hide_index=True,
-        key=f"{PAGE} list",
-        row_height=36,
-        on_select="rerun",
-        selection_mode="single-row",
-        height="content" if len(shown) <= 15 else 560,
-        alt="Models that were found",
-        column_config={"Model": st.column_config.Column(pinned=True), "Measurements": COUNT, "Tests": COUNT},
-        column_order=None if chosen.search else [name for name in words.listed([]).columns if name != "Found by"],
-    )
-    _open([row.id for row in shown], picked["selection"]["rows"], chosen)
+    with st.container(key="answer"):
+        first = f"The {LISTED} measured most; a search finds the others."
+        st.caption(first if more else f"{formatting.count(len(shown))} found.")
+        result_table(words.listed(shown, found=bool(chosen.search)), key=f"{PAGE} list", words="Models that were found")
     downloads(sent_files(stem(PAGE, chosen.search, at), sent.sent[:LISTED], as_of=at), PAGE)
-
-
-def _open(ids: Sequence[str], rows: Sequence[int], chosen: Model) -> None:
-    """Open what a row or a name chooses; the name is there for those who use no mouse."""
-    named = st.selectbox("Open", ids, index=None, key=f"{PAGE} open", placeholder="Name of the model")
-    name = ids[rows[0]] if rows else named
-    if name:
-        turn(PAGE, Model(id=name, as_of=chosen.as_of))
 
 
 def _list_bar(model: Model) -> Model:
     values = {name: getattr(model, name) for name in ("search", "category", "family", "known")}
     adopt(PAGE, model, values)
-    first = places(4, 2, 2, 2)
-    hint = "Part of a name: bert, llama 8b, resnet50"
-    first[0].text_input("Search", key=widget(PAGE, "search"), placeholder=hint)
-    first[1].selectbox(
-        "Category",
-        ["", *CATEGORIES],
-        key=widget(PAGE, "category"),
-        format_func=lambda value: value or "any",
-        filter_mode=None,
-    )
-    first[2].text_input("Family", key=widget(PAGE, "family"), placeholder="bert, resnet, …")
-    first[3].selectbox("Known", words.KNOWN, key=widget(PAGE, "known"), filter_mode=None)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.text_input(
+            "Search",
+            key=widget(PAGE, "search"),
+            placeholder="Part of a name: bert, llama 8b, resnet50",
+            label_visibility="collapsed",
+        )
+        held = filter(None, (model.category, model.family, "" if model.known == "measured" else model.known))
+        with st.popover(" · ".join(["Filters", *held]), icon=":material/tune:", key=f"{PAGE} filters"):
+            st.selectbox(
+                "Category", ["", *CATEGORIES], key=widget(PAGE, "category"), format_func=_any, filter_mode=None
+            )
+            st.text_input("Family", key=widget(PAGE, "family"), placeholder="bert, resnet, …")
+            st.selectbox("Known", words.KNOWN, key=widget(PAGE, "known"), filter_mode=None)
     state: dict[str, Any] = {name: (st.session_state[widget(PAGE, name)] or "").strip() for name in values}
     chosen = Model(as_of=model.as_of, **state)
     if chosen != model:
         go(PAGE, chosen)
         st.rerun()
     return chosen
+
+
+def _any(value: str) -> str:
+    return value or "any"
 
 
 def _none(chosen: Model, at: int) -> None:
@@ -145,32 +138,37 @@ def _one(model: Model, at: int, head: DeltaGenerator, strip: DeltaGenerator) -> 
         _unknown(model, at, problem)
         return
     row = document.model
-    model = _tabs(msgspec.structs.replace(model, id=row.id))
-    _provenance(strip, model, at, f"assay model show {row.id}")
+    model = msgspec.structs.replace(model, id=row.id)
     titled(row.id, "Models")
     with head.container():
-        _head(row.id)
-    st.caption(_identity(row))
+        _head(row.id, words.facts_line(row))
+    with strip, st.container(horizontal=True, vertical_alignment="center"):
+        _back(model)
+        _provenance(st.container(width="content"), model, at, f"assay model show {row.id}")
+        if st.button("What was never tried", key=f"{PAGE} gaps", type="tertiary", icon=":material/checklist:"):
+            _never_tried(document, at)
+    rows = words.measured_rows(document, query.compared(row.id, at))
+    show_answer(document, rows)
+    model = _tabs(model)
     with guarded(TITLES[model.tab]):
-        if model.tab == "about":
-            show_about(document, at)
-        elif model.tab == "hardware":
+        if model.tab == "hardware":
+            show_measured(document, rows, at)
+        elif model.tab == "estimates":
             show_ranking(model, at)
         elif model.tab == "operators":
             show_operators(model, document, at)
         elif model.tab == "tests":
             show_tests(document, at)
         else:
+            show_about(document)
+
+
+def _never_tried(document: ModelProfile, at: int) -> None:
+    def show() -> None:
+        with guarded("What was never tried"):
             show_coverage(document, at)
 
-
-def _identity(row: ModelIdentity) -> str:
-    parts = [str(row.category or "category unknown").replace("_", " "), row.family or "family unknown"]
-    size = row.parameters or row.parameters_about
-    parts += [f"{formatting.parameters(size)} parameters"] if size else []
-    counts = {"measurement": row.measurements, "test": row.tests, "trace": row.traces}
-    parts += [f"{formatting.count(count)} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items()]
-    return escape(" · ".join(parts))
+    st.dialog("What was never tried", width="large")(show)()
 
 
 def _unknown(model: Model, at: int, problem: NotFound) -> None:
@@ -182,24 +180,25 @@ def _unknown(model: Model, at: int, problem: NotFound) -> None:
             st.page_link(menu.page(PAGE), label=escape(row.id), query_params={"id": row.id})
     elif problem.remedy:
         st.caption(coded(problem.remedy))
-    if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:"):
+    _back(model)
+
+
+def _back(model: Model) -> None:
+    if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:", type="tertiary"):
         turn(PAGE, Model(as_of=model.as_of))
 
 
 def _tabs(model: Model) -> Model:
     say(PAGE, model)
     adopt(PAGE, model, {"tab": model.tab})
-    with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:", type="tertiary"):
-            turn(PAGE, Model(as_of=model.as_of))
-        st.segmented_control(
-            "Part",
-            words.TABS,
-            key=widget(PAGE, "tab"),
-            required=True,
-            format_func=TITLES.__getitem__,
-            label_visibility="collapsed",
-        )
+    st.segmented_control(
+        "Part",
+        words.TABS,
+        key=widget(PAGE, "tab"),
+        required=True,
+        format_func=TITLES.__getitem__,
+        label_visibility="collapsed",
+    )
     chosen = msgspec.structs.replace(model, tab=st.session_state[widget(PAGE, "tab")] or model.tab)
     if chosen != model:
         go(PAGE, chosen)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import pandas as pd
@@ -11,10 +12,12 @@ import pandas as pd
 from assay.client.row_types import Match
 from assay.client.row_types import Model as ModelRow
 from dashboard.address import Params, Read, one_of, position, text, understood, whole
+from dashboard.best_measured import best_of_each, how_known, how_run, size_words, speed_words
+from dashboard.evidence import about, row_path
+from dashboard.tables.result_table import Column
 from domain.answers.model_profile import (
     Alternative,
     FamilyPlatform,
-    FastestPlace,
     ModelIdentity,
     ModelProfile,
     ModelSizes,
@@ -26,7 +29,6 @@ from domain.catalogues.registry import MEASURED_ON
 from domain.vocabulary import CATEGORIES, MODES, PRECISIONS
 from presentation import formatting
 from presentation.answer_words import device_name
-from presentation.palette import badge
 
 __all__ = [
     "KNOWN",
@@ -34,23 +36,24 @@ __all__ = [
     "TABS",
     "Model",
     "OperatorBar",
-    "alternatives_table",
-    "best_table",
+    "alternatives_columns",
     "bound_sentence",
     "commands",
     "facts",
-    "family_table",
+    "facts_line",
+    "family_columns",
+    "headline",
     "listed",
+    "measured_rows",
     "operators_table",
     "parts",
-    "platforms_table",
+    "platforms_columns",
     "read_model",
-    "sentence",
-    "siblings_table",
+    "siblings_columns",
     "standing",
 ]
 
-TABS = ("about", "hardware", "operators", "tests", "coverage")
+TABS = ("hardware", "estimates", "operators", "tests", "about")
 KNOWN = ("measured", "all")
 OBJECTIVES = ("throughput", "latency")
 STATES = {"verified": "✓ verified", "measured": "measured", "failed": "✕ failed", "missing": "– missing"}
@@ -65,7 +68,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str = ""
-    tab: str = "about"
+    tab: str = "hardware"
     search: str = ""
     category: str = ""
     family: str = ""
@@ -157,100 +160,102 @@ def _work(sizes: ModelSizes) -> str:
     return "not traced"
 
 
-def sentence(document: ModelProfile) -> str:
-    """Say where the model is fastest among what was measured, at one and the same work."""
-    row = document.model
-    if not document.best:
-        state = f"{formatting.count(row.measurements)} measurements" if row.measurements else "nothing was measured"
-        return f"{row.id}: {state}, none with a throughput"
-    best = document.best[0]
-    work = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in best.work.items())
-    origin = "measured" if best.origin == "measured" else "imported"
-    return f"Fastest where it was measured ({work}): {place(best)}, {speed(best)} ({badge(origin, best.origin)})"
+def facts_line(row: ModelIdentity) -> str:
+    """Return what a model is in one line: its kind, family, size, licence, and how much is known of it."""
+    size = row.parameters or row.parameters_about
+    counts = {"measurement": row.measurements, "test": row.tests}
+    parts = [
+        str(row.category or "").replace("_", " "),
+        row.family or "",
+        f"{formatting.parameters(size)} parameters" if size else "",
+        row.licence or "",
+        *(f"{formatting.count(count)} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items() if count),
+    ]
+    return " · ".join(filter(None, parts)) or "nothing is known of it yet"
 
 
-def place(row: FastestPlace) -> str:
-    """Name one hardware × platform in the order in which all pages do."""
-    hardware = device_name(str(row.hardware), row.hardware_count)
-    batch = f"batch {row.batch_size}" if row.batch_size is not None else "batch unknown"
-    return " · ".join([hardware, str(row.platform), row.precision or "precision unknown", batch])
+def measured_rows(document: ModelProfile, compared: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the fastest row of each device; where none has a throughput of items, those that have one of tokens."""
+    rows = best_of_each(compared, "hardware")
+    if rows:
+        return rows
+    places = [
+        {
+            **msgspec.structs.asdict(place),
+            "throughput_per_s": place.throughput,
+            "basis": "measured" if place.origin == "measured" else "imported",
+            "evidence": [place.evidence],
+            **place.work,
+        }
+        for place in document.best
+    ]
+    return best_of_each(places, "hardware")
 
 
-def speed(row: FastestPlace) -> str:
-    """Write a throughput in items or tokens a second."""
-    if row.unit == "tokens/s":
-        return f"{formatting.significant(row.throughput)}\u202ftokens/s"
-    return formatting.throughput(row.throughput)
+def headline(alike: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """Say where the model is fastest among rows of one size: the figure with its device, then how it was run and is known."""
+    best = alike[0]
+    many, several = len({row["hardware"] for row in alike}), (best.get("hardware_count") or 1) > 1
+    first = f"Fastest{' per device' if several else ''} of {formatting.count(many)} devices"
+    size = f" at {size_words(best)}" if size_words(best) else ""
+    device = device_name(str(best["hardware"]), best.get("hardware_count"))
+    where = first if many > 1 else "The only device measured"
+    return f"{speed_words(best)} on {device}", f"{where}{size}: {how_run(best)} ({how_known(best)})"
 
 
-def best_table(rows: Sequence[FastestPlace]) -> pd.DataFrame:
-    """Return the hardware on which the model was measured fastest, at one and the same work."""
-    return pd.DataFrame(
-        [
-            {
-                "Hardware": place(row).split(" · ")[0],
-                "Throughput": speed(row),
-                "How": " · ".join(place(row).split(" · ")[1:]),
-                "Latency": formatting.latency(row.latency_ms),
-                "Basis": badge("measured" if row.origin == "measured" else "imported", row.origin),
-                "Evidence": f"/runs?row={row.evidence}",
-            }
-            for row in rows
-        ]
-    )
-
-
-def siblings_table(rows: Sequence[Sibling]) -> pd.DataFrame:
+def siblings_columns(rows: Sequence[Sibling]) -> list[Column]:
     """Return the nearest models, with why each is near."""
-    return pd.DataFrame(
-        [
-            {
-                "Model": row.id,
-                "Parameters": _about(row.parameters),
-                "Why": row.why,
-                "Measurements": row.measurements,
-                "Tests": row.tests,
-            }
-            for row in rows
-        ]
-    )
+    return [
+        _names(rows),
+        _sizes([row.parameters for row in rows]),
+        Column(head="Why", values=[row.why for row in rows]),
+        Column(head="Measurements", values=[row.measurements for row in rows]),
+        Column(head="Tests", values=[row.tests for row in rows]),
+    ]
 
 
-def alternatives_table(rows: Sequence[Alternative]) -> pd.DataFrame:
+def alternatives_columns(rows: Sequence[Alternative]) -> list[Column]:
     """Return the smaller models for the same task, as shares of this one's parameters and FLOPs."""
-    return pd.DataFrame(
-        [
-            {
-                "Model": row.id,
-                "Task": row.task if row.same_task else f"{row.task}: another task",
-                "Parameters": f"{_about(row.parameters)} ({formatting.share(row.parameters_ratio)})",
-                "FLOPs": formatting.share(row.flops_ratio),
-                "Licence": row.licence or "unknown",
-                "Measurements": row.measurements,
-            }
-            for row in rows
-        ]
-    )
+    return [
+        _names(rows),
+        Column(head="Task", values=[row.task if row.same_task else f"{row.task}: another task" for row in rows]),
+        _sizes([row.parameters for row in rows]),
+        _shares("Of its parameters", [row.parameters_ratio for row in rows]),
+        _shares("Of its FLOPs", [row.flops_ratio for row in rows]),
+        Column(head="Licence", values=[row.licence for row in rows]),
+        Column(head="Measurements", values=[row.measurements for row in rows]),
+    ]
 
 
-def platforms_table(rows: Sequence[TriedPlatform]) -> pd.DataFrame:
+def _names(rows: Sequence[Sibling | Alternative]) -> Column:
+    return Column(head="Model", values=[row.id for row in rows], links=[about("models", row.id) for row in rows])
+
+
+def _sizes(values: Sequence[float | None]) -> Column:
+    return Column(head="Parameters", values=values, shown=[_about(value) for value in values])
+
+
+def _shares(head: str, values: Sequence[float | None]) -> Column:
+    return Column(head=head, values=values, shown=[formatting.share(value) for value in values])
+
+
+def platforms_columns(rows: Sequence[TriedPlatform]) -> list[Column]:
     """Return where the model was tried: state by platform and precision, on how much hardware, and why not where it is said."""
-    frame = pd.DataFrame(
-        [
-            {
-                "Platform": row.platform,
-                "Precision": row.precision or "unknown",
-                "State": STATES[row.state],
-                "Measurements": row.measurements,
-                "Hardware": len(row.hardware),
-                "For example on": ", ".join(row.hardware[:3]) or formatting.MISSING,
-                "Why not": row.why_not,
-                "Evidence": f"/runs?row={row.evidence}" if row.evidence else None,
-            }
-            for row in rows
-        ]
-    )
-    return frame.dropna(axis="columns", how="all")
+    columns = [
+        Column(head="Platform", values=[row.platform for row in rows]),
+        Column(head="Precision", values=[row.precision for row in rows]),
+        Column(
+            head="State",
+            values=[STATES[row.state] for row in rows],
+            links=[row_path(row.evidence) if row.evidence else None for row in rows],
+            help="It leads to the newest event behind it",
+        ),
+        Column(head="Measurements", values=[row.measurements for row in rows]),
+        Column(head="Devices", values=[len(row.hardware) for row in rows]),
+        Column(head="For example on", values=[", ".join(map(device_name, row.hardware[:3])) or None for row in rows]),
+        Column(head="Why not", values=[row.why_not for row in rows]),
+    ]
+    return columns if any(row.why_not for row in rows) else columns[:-1]
 
 
 def standing(rows: Sequence[TriedPlatform]) -> str:
@@ -284,19 +289,20 @@ def commands(profile: ModelProfile) -> list[tuple[str, str]]:
     return lines
 
 
-def family_table(rows: Sequence[FamilyPlatform]) -> pd.DataFrame:
+def family_columns(rows: Sequence[FamilyPlatform]) -> list[Column]:
     """Return what was tried of a family on each platform."""
-    return pd.DataFrame(
-        {
-            "Platform": [row.platform for row in rows],
-            "Tried": [100 * row.tried_share for row in rows],
-            "Of": [row.models for row in rows],
-            "✓ verified": [row.verified for row in rows],
-            "measured": [row.measured for row in rows],
-            "✕ failed": [row.failed for row in rows],
-            "Never tried, for example": [", ".join(row.never_tried[:3]) or formatting.MISSING for row in rows],
-        }
-    )
+    counts: dict[str, list[int]] = {
+        "Of": [row.models for row in rows],
+        "✓ verified": [row.verified for row in rows],
+        "measured": [row.measured for row in rows],
+        "✕ failed": [row.failed for row in rows],
+    }
+    return [
+        Column(head="Platform", values=[row.platform for row in rows]),
+        _shares("Tried", [row.tried_share for row in rows]),
+        *(Column(head=head, values=values) for head, values in counts.items()),
+        Column(head="Never tried, for example", values=[", ".join(row.never_tried[:3]) or None for row in rows]),
+    ]
 
 
 def parts(document: OperatorBreakdown) -> list[OperatorBar]:
@@ -345,26 +351,22 @@ def bound_sentence(document: OperatorBreakdown) -> str:
     return f"{words}; most of it is {name} with {formatting.share(first.share)}"
 
 
-def listed(rows: Sequence[ModelRow]) -> pd.DataFrame:
-    """Return a list of models: what each is, and how much is known of it."""
-    return pd.DataFrame(
-        {
-            "Model": [row.id for row in rows],
-            "Family": [str(row.family or "unknown") for row in rows],
-            "Category": [str(row.category or "unknown").replace("_", " ") for row in rows],
-            "Parameters": [_about(row.parameters or row.parameters_about) for row in rows],
-            "Measurements": [row.measurements for row in rows],
-            "Tests": [row.tests for row in rows],
-            "Traces": [row.traces for row in rows],
-            "Licence": [str(row.licence or "unknown") for row in rows],
-            "Found by": [_match(row.match) for row in rows],
-        }
-    )
+def listed(rows: Sequence[ModelRow], *, found: bool) -> list[Column]:
+    """Return a list of models: what each is, and how much is known of it; `found` adds by which name each was found."""
+    columns = [
+        Column(head="Model", values=[row.id for row in rows], links=[about("models", row.id) for row in rows]),
+        _sizes([row.parameters or row.parameters_about for row in rows]),
+        Column(head="Measurements", values=[row.measurements for row in rows]),
+        Column(head="Tests", values=[row.tests for row in rows]),
+        Column(head="Category", values=[str(row.category).replace("_", " ") if row.category else None for row in rows]),
+        Column(head="Family", values=[row.family for row in rows]),
+    ]
+    return [*columns, Column(head="Found by", values=[_match(row.match) for row in rows])] if found else columns
 
 
-def _match(match: Match | None) -> str:
+def _match(match: Match | None) -> str | None:
     if not match:
-        return formatting.MISSING
+        return None
     how = {
         "owner_omitted": "its name without the owner",
         "typo": f"{match.edits} letter{'' if match.edits == 1 else 's'} off",

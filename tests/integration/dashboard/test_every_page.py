@@ -21,11 +21,13 @@ ENTRIES = [entry for entries in MENU.values() for entry in entries]
 MODEL = "acme/tiny"
 FILLED = {
     "overview": "", "recommend": f"model={MODEL}&platform=cpu", "compare": f"model={MODEL}&metric=latency",
-    "predictor": "split=family", "models": f"id={MODEL}&tab=about", "hardware": "id=acme-one",
+    "predictor": "split=family", "models": f"id={MODEL}", "hardware": "id=acme-one",
 }  # fmt: skip
 """Addresses of pages that show something; a page that is not here is opened without parameters."""
 SUBJECTS = {"recommend": "tiny", "models": "tiny", "hardware": "acme-one"}
 """Titles of pages that are about something: its name. The others have that of the menu."""
+FACTS = {"models": " measurements", "hardware": " measurements"}
+"""What stands under such a title in place of the question: what the subject is, in a line."""
 OVERFLOW = """() => { const main = document.querySelector('[data-testid="stMain"]'); return main.scrollWidth - main.clientWidth; }"""
 THEME = """theme => getComputedStyle(document.querySelector('[data-testid="stApp"]')).colorScheme === theme"""
 FOCUS = """() => { const now = document.activeElement; return {
@@ -95,7 +97,7 @@ def test_it_says_its_question_and_is_read_by_everybody_and_found_again(
     subject = SUBJECTS.get(entry.name, entry.title)
     assert title(page.page) == subject
     page.page.wait_for_function("said => document.title.endsWith(said)", arg=f"{entry.title} · Assay")
-    assert "?" in text.partition(subject)[2].strip().split("\n")[0]
+    assert FACTS.get(entry.name, "?") in text.partition(subject)[2].strip().split("\n")[0]
     assert "Traceback" not in text and "could not be shown" not in text
     reached = first_of_the_page_by_keyboard(page.page)
     assert reached["inside"] and reached["name"]

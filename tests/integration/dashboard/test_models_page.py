@@ -19,6 +19,7 @@ from assay.home import find_home
 from assay.service import ephemeral
 from dashboard.frame import escape
 from presentation import formatting
+from tests.integration.dashboard.shown import Tables
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 MODEL, SIBLING, DEVICE = "acme/broken-down", "acme/broken-up", "acme-l4"
@@ -104,6 +105,11 @@ def asked(known_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     st.cache_resource.clear()
 
 
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> Tables:
+    return Tables(monkeypatch)
+
+
 def run(**params: str) -> AppTest:
     test = AppTest.from_function(script, default_timeout=60)
     for name, value in params.items():
@@ -118,7 +124,7 @@ def plain(value: Any) -> str:
 
 
 def words(test: AppTest) -> str:
-    return plain(" ".join(str(part.value) for part in (*test.markdown, *test.caption, *test.subheader)))
+    return plain(" ".join(str(part.value) for part in (*test.markdown, *test.caption, *test.header, *test.subheader)))
 
 
 def given(test: AppTest, name: str) -> str | None:
@@ -126,18 +132,26 @@ def given(test: AppTest, name: str) -> str | None:
     return found[0] if isinstance(found, list) else found
 
 
-def test_a_search_forgives_and_says_by_which_name_it_found(asked: str) -> None:
+def test_a_search_forgives_and_says_by_which_name_it_found(asked: str, tables: Tables) -> None:
     test = run()
-    assert test.dataframe[0].value["Model"].tolist() == [MODEL]
+    assert tables.column("models list", "Model") == [MODEL]
+    assert tables.column("models list", "Model", "links") == [f"models?id={MODEL}"]
+    assert "Found by" not in tables.heads("models list")
     test.text_input(key="models search").set_value("brokn-down").run()
-    assert test.dataframe[0].value["Found by"].tolist() == ["1 letter off: broken-down"]
+    assert tables.column("models list", "Found by") == ["1 letter off: broken-down"]
     assert given(test, "search") == "brokn-down"
     test.text_input(key="models search").set_value("wisper-small").run()
     next(button for button in test.button if "all models" in button.label).click().run()
-    assert "openai/whisper-small" in test.dataframe[0].value["Model"].tolist()
-    test.selectbox(key="models open").set_value("openai/whisper-small").run()
-    assert given(test, "id") == "openai/whisper-small"
-    assert "assay bench openai/whisper-small<" in "".join(one.proto.body for one in test.get("html"))
+    assert "openai/whisper-small" in tables.column("models list", "Model")
+    never_measured = run(id="openai/whisper-small")
+    assert "assay bench openai/whisper-small<" in "".join(one.proto.body for one in never_measured.get("html"))
+
+
+def test_a_list_sorts_its_numbers_by_what_they_are(asked: str, tables: Tables) -> None:
+    run(known="all", family="llama")
+    sizes, shown = (tables.column("models list", "Parameters", part) for part in ("values", "shown"))
+    assert len(sizes) > 3 and all(size is None or size > 1e6 for size in sizes)
+    assert plain(shown[0]) == plain(formatting.parameters(sizes[0]))
 
 
 def test_a_name_without_its_owner_is_the_model_and_a_mistyped_one_is_only_offered(asked: str) -> None:
@@ -147,36 +161,47 @@ def test_a_name_without_its_owner_is_the_model_and_a_mistyped_one_is_only_offere
     assert wrong.warning and "Did you mean" in words(wrong)
 
 
-def test_what_it_is_and_where_it_is_fastest_are_the_apis(asked: str) -> None:
+def test_the_best_number_comes_first_and_the_rest_by_hardware(asked: str, tables: Tables) -> None:
+    with Client(asked) as client:
+        rows = client.compare_hardware(MODEL, mode="inference", metric="throughput_per_s", per_hardware=True)["rows"]
+    test = run(id=MODEL)
+    best = rows[0]
+    low, high = (4000 / best[f"latency_ms_{end}"] for end in ("high", "low"))
+    assert plain(test.header[0].value) == f"1,000 items/s ({low:.0f}–{high:,.0f}) on NVIDIA L4"
+    assert "The only device measured at image size 224: cuda · fp16 · batch 4 (● measured" in words(test)
+    assert tables.column("models best", "Hardware", "links") == ["hardware?id=nvidia-l4"]
+    assert tables.column("models best", "Items/s") == [1000.0]
+    assert tables.column("models best", "Items/s", "low") == [pytest.approx(low)]
+    assert tables.column("models best", "Known", "links") == [f"runs?row={best['evidence'][0]}"]
+    assert "vision · acmenet" in words(test), "what it is stands in a line under its name"
+
+
+def test_what_it_is_is_the_apis(asked: str, tables: Tables) -> None:
     with Client(asked) as client:
         told = client.model(MODEL)
-    test = run(id=MODEL)
+    test = run(id=MODEL, tab="about")
     facts = dict(test.table[0].value.itertuples(index=False))
     size = told["model"]["parameters"]
     assert facts["Parameters"] == escape(f"{formatting.parameters(size)} ({formatting.count(size)})")
     assert facts["Licence"] == "unknown" and facts["Family"].startswith("acmenet")
-    best = test.dataframe[0].value
-    assert [plain(value) for value in best["Throughput"]] == ["1,000/s"]
-    assert best["Evidence"].tolist() == [f"/runs?row={told['best'][0]['evidence']}"]
-    assert "NVIDIA L4 · cuda · fp16 · batch 4, 1,000/s (● measured)" in words(test)
-    assert test.dataframe[1].value["Model"].tolist() == [SIBLING]
+    assert tables.column("models Nearest siblings", "Model") == [SIBLING]
 
 
-def test_operators_begin_with_where_it_was_fastest_and_follow_the_address(asked: str) -> None:
+def test_operators_begin_with_where_it_was_fastest_and_follow_the_address(asked: str, tables: Tables) -> None:
     with Client(asked) as client:
         told = client.operators(MODEL, hardware="nvidia-l4", platform="cuda", precision="fp16", batch_size=4)
     test = run(id=MODEL, tab="operators")
     assert test.selectbox(key="models operators hw").value == "nvidia-l4"
     assert test.number_input(key="models operators batch").value == 4
-    table = test.dataframe[0].value
-    assert table["Operator"].tolist() == [row["name"] for row in told["operators"]]
-    assert table["Least ms"].tolist() == [row["ms"] for row in told["operators"]]
+    table = "models operators table"
+    assert tables.column(table, "Operator") == [row["name"] for row in told["operators"]]
+    assert tables.column(table, "Least ms") == [row["ms"] for row in told["operators"]]
     assert "not covered by measurement" in words(test) and "The whole call: 4.0 ms" in words(test)
     assert "matrix products" in words(test) and "What would make it faster" in words(test)
     test.selectbox(key="models operators precision").set_value("int4").run()
     assert given(test, "precision") == "int4"
     assert "No times: its peak or its bandwidth is not known" in words(test)
-    assert test.dataframe[0].value["Least ms"].isna().all()
+    assert "Least ms" not in tables.heads(table)
 
 
 def test_an_address_chooses_the_device_of_the_operators(asked: str) -> None:
@@ -186,24 +211,25 @@ def test_an_address_chooses_the_device_of_the_operators(asked: str) -> None:
     assert "batch 2" in words(test)
 
 
-def test_the_ranking_is_the_recommendations(asked: str) -> None:
+def test_the_ranking_is_the_recommendations(asked: str, tables: Tables) -> None:
     with Client(asked) as client:
         answer = client.recommend(MODEL, objective="throughput", per_hardware=True, hardware="all", top=15)
-    test = run(id=MODEL, tab="hardware")
-    assert test.dataframe[0].value["Hardware"].tolist() == [row["hardware"] for row in answer["ranked"]]
+    test = run(id=MODEL, tab="estimates")
+    links = [f"hardware?id={row['hardware']}" for row in answer["ranked"]]
+    assert tables.column("models ranked", "Hardware", "links") == links
     assert "Ranked by the worse end of each interval" in words(test)
     test.selectbox(key="models ranking metric").set_value("latency").run()
     assert given(test, "metric") == "latency"
 
 
-def test_where_it_runs_and_what_was_never_tried(asked: str) -> None:
+def test_where_it_runs_and_what_was_never_tried(asked: str, tables: Tables) -> None:
     test = run(id=MODEL, tab="tests")
-    states = {(row["Precision"], row["State"]) for row in test.dataframe[0].value.to_dict("records")}
-    assert states == {("fp16", "measured"), ("fp32", "measured"), ("int8", "✕ failed")}
-    gaps = run(id=MODEL, tab="coverage")
-    assert any(f"<code>assay verify {MODEL} --platform cpu," in one.proto.body for one in gaps.get("html"))
-    family = gaps.dataframe[0].value.set_index("Platform")
-    assert (family.loc["cuda", "Of"], family.loc["cuda", "Tried"]) == (2, 50)
+    states = zip(*(tables.column("models platforms", head) for head in ("Precision", "State")), strict=True)
+    assert set(states) == {("fp16", "measured"), ("fp32", "measured"), ("int8", "✕ failed")}
+    test.button(key="models gaps").click().run()
+    assert any(f"<code>assay verify {MODEL} --platform cpu," in one.proto.body for one in test.get("html"))
+    at = tables.column("models family", "Platform").index("cuda")
+    assert (tables.column("models family", "Of")[at], tables.column("models family", "Tried")[at]) == (2, 0.5)
 
 
 def test_a_model_that_nobody_traced_says_what_would(asked: str) -> None:
@@ -211,10 +237,10 @@ def test_a_model_that_nobody_traced_says_what_would(asked: str) -> None:
     assert "has no operator trace" in words(test) and "assay bench acme/untraced" in words(test)
 
 
-def test_a_trace_that_ships_is_shown_without_an_event(asked: str) -> None:
+def test_a_trace_that_ships_is_shown_without_an_event(asked: str, tables: Tables) -> None:
     test = run(id="openai/whisper-small", tab="operators")
     assert "has no operator trace" not in words(test) and "another form" not in words(test)
-    assert len(test.dataframe[0].value) > 5
+    assert len(tables.column("models operators table", "Operator")) > 5
 
 
 @pytest.mark.browser
@@ -248,7 +274,7 @@ def test_a_copied_link_shows_the_same_and_a_sibling_is_one_click_away(
     told = {"id": MODEL, "tab": "operators", "hw": "nvidia-l4", "platform": "cuda", "precision": "fp32", "batch": "2"}
     assert {name: query[name][0] for name in told} == told
     assert "batch 2" in page.open(link)
-    page.open(f"{dashboards(known_url)}/models?id={MODEL}")
+    page.open(f"{dashboards(known_url)}/models?id={MODEL}&tab=about")
     page.page.get_by_role("link", name=SIBLING).click()
     page.page.wait_for_function("location.search.includes('broken-up')")
     page.page.get_by_role("heading", level=1, name=SIBLING.rpartition("/")[2], exact=True).wait_for()
@@ -264,4 +290,17 @@ def test_the_page_fits_a_phone_in_the_dark(page: Any, dashboards: Any, known_url
         " return main.scrollWidth - main.clientWidth; })()"
     )
     assert wide <= 0
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+def test_a_row_of_the_list_leads_to_the_model_and_what_it_rests_on_to_the_measurement(
+    page: Any, dashboards: Any, known_url: str
+) -> None:
+    page.open(f"{dashboards(known_url)}/models")
+    page.page.get_by_role("link", name=MODEL).click()
+    page.page.get_by_role("heading", name="items/s").wait_for()
+    assert len(page.page.context.pages) == 1, "a name opens in the same tab"
+    page.page.get_by_role("link", name="● measured").click()
+    page.page.wait_for_function("location.pathname.endsWith('/runs') && location.search.includes('row=')")
     assert page.wrong == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from dashboard.address import parameters
 from dashboard.screens.hardware import words
 from dashboard.screens.hardware.words import Device
+from dashboard.tables.result_table import Column
 from domain.answers.device import ComparedSibling, Environment, HardwareEntry, Price
 from presentation import formatting
 
@@ -22,6 +24,11 @@ def row(**changes: Any) -> HardwareEntry:
         "peak_flops": {"fp32": figure(3.56e13), "int8": figure(2.84e14, "derived", formula="2 × 142e12")},
     }  # fmt: skip
     return msgspec.convert(found | changes, HardwareEntry)
+
+
+def of(columns: Sequence[Column]) -> dict[str, Any]:
+    """A table's columns by their heads."""
+    return {column.head: column for column in columns}
 
 
 def plain(value: Any) -> str:
@@ -72,19 +79,20 @@ def test_siblings_tell_ratios_and_speed_and_nothing_where_nothing_is_shared() ->
         {**base, "id": "two", "alike": "models", "peak_ratio": 2.0, "peak_precision": "fp16", "speed_ratio": 1.5},
         {**base, "id": "three"},
     ]
-    table = words.siblings_table(msgspec.convert(rows, list[ComparedSibling]))
-    assert [plain(value) for value in table["Speed on what both ran"]] == ["50 % faster", formatting.MISSING]
-    assert [plain(value) for value in table["Peak"]] == ["× 2.00 fp16", formatting.MISSING]
+    columns = of(words.siblings_columns(msgspec.convert(rows, list[ComparedSibling])))
+    assert [plain(value) for value in columns["Speed on what both ran"].shown] == ["50 % faster", formatting.MISSING]
+    assert [plain(value) for value in columns["Peak"].shown] == ["× 2.00 fp16", formatting.MISSING]
+    assert (columns["Peak"].values, columns["Hardware"].links[0]) == ([2.0, None], "hardware?id=two")
 
 
 def test_prices_say_their_date_and_that_they_are_old() -> None:
     one = dict.fromkeys(Price.__struct_fields__) | {"provider": "aws", "instance": "p5", "count": 8, "region": None, "usd_per_hour": 98.32, "usd_per_device": 12.29,
            "hardware": "acme-one", "basis": "packaged price list, undated",
            "spot": False, "date": None, "stale": True}  # fmt: skip
-    (told,) = words.prices_table([msgspec.convert(one, Price)]).to_dict("records")
-    assert (told["Machine"], told["$ an hour"], told["As of"], told["Region"]) == (
-        "aws:p5", "$98.32", "undated · stale", formatting.MISSING,
-    )  # fmt: skip
+    columns = of(words.prices_columns([msgspec.convert(one, Price)]))
+    assert columns["$ an hour"].values == [98.32] and columns["$ an hour"].shown == ["$98.32"]
+    assert columns["Machine"].values == ["aws:p5"] and columns["As of"].values == ["undated · stale"]
+    assert columns["Region"].values == [None]
 
 
 def test_environments_come_newest_first_without_empty_columns() -> None:
@@ -98,7 +106,28 @@ def test_environments_come_newest_first_without_empty_columns() -> None:
     assert table.iloc[0].to_list() == ["b", "torch 2.13.0", "Debian"]
 
 
-def test_a_list_says_what_is_known_and_leaves_gaps_open() -> None:
-    table = words.listed([row(), row(id="bare", name=None, vendor=None, memory_bytes=None, peak_flops={})])
-    assert [plain(value) for value in table["Memory"]] == ["24.0 GB", formatting.MISSING]
-    assert list(table["Vendor"]) == ["acme", "unknown"]
+def test_a_list_sorts_by_what_is_known_and_leaves_gaps_open() -> None:
+    rows = [row(), row(id="bare", name=None, vendor=None, memory_bytes=None, peak_flops={})]
+    columns = of(words.listed(rows, catalogue=False))
+    assert columns["Memory GB"].values == [24e9, None]
+    assert [plain(value) for value in columns["Memory GB"].shown] == ["24.0", formatting.MISSING]
+    assert (columns["Hardware"].values, columns["Hardware"].links) == (
+        ["Acme One", "bare"],
+        ["hardware?id=acme-one", "hardware?id=bare"],
+    )
+    assert of(words.listed(rows, catalogue=True))["Vendor"].values == ["acme", None]
+
+
+def test_a_device_is_told_in_a_line_without_what_nobody_knows() -> None:
+    assert plain(words.facts_line(row(year=2024))) == "GPU · 2024 · 24.0 GB · 3 measurements"
+    assert plain(words.facts_line(row(kind=None, memory_bytes=None, measurements=1))) == "kind unknown · 1 measurement"
+
+
+def test_the_best_number_names_the_model_its_size_and_how_it_is_known() -> None:
+    best = {
+        "model": "acme/tiny", "platform": "cuda", "precision": "fp16", "batch_size": 8, "throughput_per_s": 400.0, "image_size": 224,
+        "basis": "imported", "origin": "imported", "n": None,
+    }  # fmt: skip
+    figure, how = words.headline([best, {**best, "model": "acme/other", "throughput_per_s": 3.0}])
+    assert plain(figure) == "400 items/s with tiny"
+    assert how == "Fastest of 2 models at image size 224: cuda · fp16 · batch 8 (○ imported, no interval)"

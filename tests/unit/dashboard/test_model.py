@@ -94,15 +94,22 @@ def test_facts_say_what_is_not_known() -> None:
     assert found["Measured with"] == "random (11 rows) weights"
 
 
-def test_the_fastest_is_said_with_its_work_its_unit_and_its_basis() -> None:
-    said = plain(words.sentence(told(best=[best(hardware_count=8, precision=None)])))
-    assert said.startswith(
-        "Fastest where it was measured (mode inference, image size 224): 8 × acme-one · cuda · precision"
+def test_the_fastest_is_said_with_its_size_its_unit_and_how_it_is_known() -> None:
+    rows = words.measured_rows(told(best=[best(hardware_count=8, precision=None)]), [])
+    figure, how = words.headline(rows)
+    assert plain(figure) == "400 items/s on 8 × acme-one"
+    assert how == (
+        "The only device measured at image size 224: cuda · precision unknown · batch 8 (● measured, no interval)"
     )
-    assert said.endswith("400/s (● measured)")
-    tokens = plain(words.sentence(told(best=[best(unit="tokens/s", origin="simulated")])))
-    assert "400 tokens/s" in tokens and "SIMULATED" in tokens
-    assert words.sentence(told()) == "acme/tiny: nothing was measured, none with a throughput"
+    (tokens,) = words.measured_rows(told(best=[best(unit="tokens/s")]), [])
+    assert plain(words.headline([tokens])[0]) == "400 tokens/s on acme-one"
+    assert words.measured_rows(told(), []) == []
+
+
+def test_a_model_is_told_in_a_line_without_what_nobody_knows() -> None:
+    assert plain(words.facts_line(told().model)) == "vision · vit · 5.7 M parameters"
+    bare = told(model=identity(category=None, family=None, parameters=None, measurements=1)).model
+    assert words.facts_line(bare) == "1 measurement"
 
 
 def test_gaps_come_with_commands_that_the_runner_understands() -> None:
@@ -124,11 +131,12 @@ def test_states_are_words_with_glyphs_and_evidence_leads_to_its_run() -> None:
         {**base, "state": "failed", "why_not": "no operator", "evidence": None},
     ]
     rows = msgspec.convert(states, list[TriedPlatform])
-    table = words.platforms_table(rows)
-    assert list(table["State"]) == ["✓ verified", "✕ failed"]
-    assert table["Evidence"].isna().to_list() == [False, True] and table["Evidence"][0] == "/runs?row=e-1"
-    assert table["For example on"][0] == "a, b, c"
-    assert "Why not" not in words.platforms_table(rows[:1]).columns
+    columns = {column.head: column for column in words.platforms_columns(rows)}
+    assert columns["State"].values == ["✓ verified", "✕ failed"]
+    assert columns["State"].links == ["runs?row=e-1", None]
+    assert (columns["For example on"].values, columns["Devices"].values) == (["a, b, c"] * 2, [4, 4])
+    assert columns["Why not"].values == [None, "no operator"]
+    assert "Why not" not in [column.head for column in words.platforms_columns(rows[:1])]
     assert words.standing(rows) == "2 platform × precision: 1 verified, 1 failed"
 
 
@@ -160,5 +168,8 @@ def test_bars_begin_at_zero_and_are_dotted_where_nothing_was_measured() -> None:
 
 def test_a_list_says_by_which_name_a_model_was_found() -> None:
     row = {**identity(), "tests": 0, "traces": 1, "match": {"how": "typo", "edits": 2, "name": "tinny"}}
-    table = words.listed(msgspec.convert([row, {**row, "match": None}], list[ModelRow]))
-    assert list(table["Found by"]) == ["2 letters off: tinny", formatting.MISSING]
+    rows = msgspec.convert([row, {**row, "match": None}], list[ModelRow])
+    columns = {column.head: column for column in words.listed(rows, found=True)}
+    assert columns["Found by"].values == ["2 letters off: tinny", None]
+    assert columns["Model"].links == ["models?id=acme/tiny"] * 2
+    assert "Found by" not in [column.head for column in words.listed(rows, found=False)]

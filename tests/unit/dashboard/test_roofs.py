@@ -86,7 +86,7 @@ def test_points_over_a_limit_are_told_with_what_may_be_behind() -> None:
     said = roofs.over(answer(above_by={"bandwidth": 3, "peak": 1}))
     assert said.startswith("1 over the peak") and "3 over the bandwidth: operators were fused" in said
     table = roofs.above_table([msgspec.convert(point(share=1.5, over="peak"), RooflinePoint)])
-    assert (plain(table["Of its roof"][0]), table["Over the"][0]) == ("150.0 %", "peak")
+    assert (table["Of its roof, %"][0], table["Over the"][0]) == (150.0, "peak")
 
 
 def layers(spec: dict[str, Any], kind: str) -> list[dict[str, Any]]:
