@@ -3,41 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import quote
+from functools import partial
+from urllib.parse import quote, urlencode
 
 import msgspec
-import pandas as pd
 import streamlit as st
 
+from dashboard.evidence import about, row_path
 from dashboard.frame import escape, guarded, zone
+from dashboard.page_state import go
 from dashboard.screens.compatibility import query as asking
 from dashboard.screens.compatibility import words
 from dashboard.screens.compatibility.words import Matrix
-from domain.answers.compatibility import CellCase, MatrixCell, MatrixRow, StoppedCases
+from dashboard.tables.result_table import Column, columns_of, result_table
+from domain.answers.compatibility import CellCase, CellMeasurement, MatrixCell, MatrixRow, StoppedCases
 from domain.compatibility.remedies import failures
 from presentation import formatting
+from presentation.answer_words import device_name
+from presentation.palette import badge
 
-__all__ = ["show_cell"]
+__all__ = ["MAPS", "show_cell"]
 
 PAGE = "compatibility"
-EVENT = r"row=(.{1,8})"
 MOST_ROWS = 50
+MAPS = f"{PAGE} maps"
+"""How often the map was drawn anew."""
 
 
 def show_cell(matrix: Matrix, row: MatrixRow, cell: MatrixCell, at: int) -> None:
-    """Show what stands behind a cell: evidence first, then claims in words of their own."""
+    """Show over the page what stands behind a cell: evidence first, then claims in words of their own."""
     name, platform = row.name, cell.platform
-    with st.container(border=True, key="cell"):
-        st.subheader(f"{escape(name)} on {escape(platform)}: {escape(_summed(cell))}", anchor=False)
-        if cell.models:
-            _seen(matrix, row, platform, at)
-        else:
-            st.markdown(
-                f"Nobody tried it here. This would: `assay verify {'MODEL' if matrix.level == 'family' else name} --platform {platform}`"
-            )
-        if cell.claims:
-            with guarded("The claims"):
+
+    def show() -> None:
+        with guarded("The cell"):
+            if cell.models:
+                _seen(matrix, row, platform, at)
+            else:
+                model = "MODEL" if matrix.level == "family" else name
+                st.markdown(f"Nobody tried it here. This would: `assay verify {model} --platform {platform}`")
+            if cell.claims:
                 _claims(cell, platform, at)
+
+    title = escape(f"{name} on {platform}: {_summed(cell)}")
+    st.dialog(title, width="large", on_dismiss=partial(_close, matrix))(show)()
+
+
+def _close(matrix: Matrix) -> None:
+    """Take the cell out of the address, and have the map drawn anew: it would not tell of a click on the same cell again."""
+    go(PAGE, msgspec.structs.replace(matrix, sel=""))
+    st.session_state[MAPS] = st.session_state.get(MAPS, 0) + 1
 
 
 def _summed(cell: MatrixCell) -> str:
@@ -66,21 +80,15 @@ def _seen(matrix: Matrix, row: MatrixRow, platform: str, at: int) -> None:
     with right:
         _errors(cells)
     table = words.outcomes(cells, zone())
-    table["Evidence"] = [f"/runs?row={event}" if event else None for event in table["Evidence"]]
-    st.dataframe(
-        table.dropna(axis="columns", how="all"),
-        hide_index=True,
+    links: dict[str, list[str | None]] = {
+        "Model": [about("models", name) for name in table["Model"]],
+        "Seen": [row_path(event) if event else None for event in table.pop("Evidence")],
+    }
+    result_table(
+        columns_of(table, links=links, tips={"Seen": "It leads to the newest event behind it"}),
         key=f"{PAGE} outcomes",
-        row_height=36,
-        placeholder=formatting.MISSING,
-        height="content" if len(table) <= 10 else 400,
-        alt="Outcomes by model and precision",
-        column_config={
-            "Model": st.column_config.Column(pinned=True),
-            "Evidence": st.column_config.LinkColumn(
-                display_text=EVENT, help="The newest event behind it, on the page Runs"
-            ),
-        },
+        words="Outcomes by model and precision",
+        height=400,
     )
     if matrix.level == "model":
         with guarded("What was measured"):
@@ -117,7 +125,7 @@ def _errors(rows: Sequence[CellCase]) -> None:
         models = ", ".join(item.of[:3]) + (f" and {len(item.of) - 3} more" if len(item.of) > 3 else "")
         st.markdown(
             f"{escape(where)} :gray[{escape(item.cause)} · {escape(models)}]  \n"
-            + (f":small[{escape(item.message.partition(chr(10))[0][:200])}]  \n" if item.message else "")
+            + (f":small[{escape(item.message.partition(chr(10))[0])}]  \n" if item.message else "")
             + f"**Try:** {escape(item.remedy) if item.remedy else item.advice}"
         )
     if len(stopped) > 5:
@@ -129,61 +137,63 @@ def _measured(model: str, platform: str, hardware: str | None, at: int) -> None:
     if not result:
         return
     st.markdown("**What was measured** :gray[the best of each configuration, fastest an item first]")
-    scale = formatting.latency_scale([row.latency_ms for row in result])
-    st.dataframe(
-        pd.DataFrame(
-            [
-                {
-                    "Hardware": row.hardware,
-                    "Precision": row.precision,
-                    "Mode": row.mode,
-                    "Batch": row.batch_size,
-                    "Latency (95 % CI)": scale.show(row.latency_ms, row.latency_ms_low, row.latency_ms_high)
-                    + (" (mean)" if row.latency_is_mean else ""),
-                    "Throughput": formatting.throughput(row.throughput_per_s),
-                    "n": row.n,
-                    "Basis": row.basis,
-                    "Verdict": row.verdict,
-                    "Measured": formatting.when(row.time, zone()),
-                    "Run": f"/runs?run={row.run_id}" if row.run_id else None,
-                }
-                for row in result[:MOST_ROWS]
-            ]
-        ).dropna(axis="columns", how="all"),
-        hide_index=True,
-        key=f"{PAGE} measured",
-        row_height=36,
-        placeholder=formatting.MISSING,
-        height="content" if len(result) <= 10 else 400,
-        alt="Measurements of the model on the platform",
-        column_config={"Run": st.column_config.LinkColumn(display_text=r"run=(.{1,24})")},
-    )
+    result_table(_measured_columns(result[:MOST_ROWS]), key=f"{PAGE} measured", words="What was measured", height=400)
     if len(result) > MOST_ROWS:
         st.caption(f"The first {MOST_ROWS} of {formatting.count(len(result))}; Compare has all.")
+
+
+def _measured_columns(rows: Sequence[CellMeasurement]) -> list[Column]:
+    scale = formatting.latency_scale([row.latency_ms for row in rows])
+    columns = [
+        Column(
+            head="Hardware",
+            values=[device_name(row.hardware) for row in rows],
+            links=[about("hardware", row.hardware) for row in rows],
+        ),
+        Column(
+            head="Latency",
+            values=[row.latency_ms for row in rows],
+            shown=[
+                scale.show(row.latency_ms, row.latency_ms_low, row.latency_ms_high)
+                + (" (mean)" if row.latency_is_mean and row.latency_ms is not None else "")
+                for row in rows
+            ],
+            low=[row.latency_ms_low for row in rows],
+            high=[row.latency_ms_high for row in rows],
+            help="Of one call, with the 95 % interval where one was measured",
+        ),
+        Column(
+            head="Throughput",
+            values=[row.throughput_per_s for row in rows],
+            shown=[formatting.throughput(row.throughput_per_s) for row in rows],
+        ),
+        Column(head="Precision", values=[row.precision for row in rows]),
+        Column(head="Mode", values=[row.mode for row in rows]),
+        Column(head="Batch", values=[row.batch_size for row in rows]),
+        Column(head="n", values=[row.n for row in rows]),
+        Column(
+            head="Known",
+            values=[badge(row.basis) for row in rows],
+            links=[f"runs?{urlencode({'run': row.run_id})}" if row.run_id else None for row in rows],
+            help="How the figure is known; it leads to the run",
+        ),
+        Column(head="Verdict", values=[row.verdict for row in rows]),
+        Column(head="Measured", values=[formatting.when(row.time, zone()) if row.time else None for row in rows]),
+    ]
+    return [column for column in columns if any(value is not None for value in column.values)]
 
 
 def _claims(cell: MatrixCell, platform: str, at: int) -> None:
     about = set(cell.claims)
     matching_claims = [claim for claim in asking.claims(platform, at) if claim.id in about]
     st.markdown("**What documents claim** :gray[no evidence: nothing above rests on it]")
-    st.dataframe(
-        pd.DataFrame(
-            [
-                {
-                    "Name there": item.name,
-                    "Claims": item.says or item.printed,
-                    "Beside what was seen": item.verdict,
-                    "How": item.how,
-                    "Document": item.document,
-                    "Section": item.section,
-                }
-                for item in matching_claims
-            ]
-        ),
-        hide_index=True,
-        key=f"{PAGE} claims",
-        row_height=36,
-        height="content" if len(matching_claims) <= 8 else 330,
-        placeholder=formatting.MISSING,
-        alt="What documents claim of the cell",
-    )
+    heads: dict[str, list[str | None]] = {
+        "Name there": [item.name for item in matching_claims],
+        "Claims": [item.says or item.printed for item in matching_claims],
+        "Beside what was seen": [item.verdict for item in matching_claims],
+        "How": [item.how for item in matching_claims],
+        "Document": [item.document for item in matching_claims],
+        "Section": [item.section for item in matching_claims],
+    }
+    columns = [Column(head=head, values=values) for head, values in heads.items()]
+    result_table(columns, key=f"{PAGE} claims", words="What documents claim of the cell", height=330)

@@ -8,7 +8,7 @@ from dashboard.screens.compatibility.words import Parameters
 from dashboard.service import checked, client, decoded, kept
 from domain.answers.compatibility import CellCase, CellMeasurement, ClaimRow, CompatibilityMatrix
 
-__all__ = ["cells", "claims", "matrix", "matrix_files", "measured"]
+__all__ = ["cells", "claims", "matrix", "matrix_files", "measured", "near"]
 
 MOST_CELLS = 1000
 
@@ -52,3 +52,9 @@ def measured(model: str, platform: str, hardware: str | None, position: int) -> 
     """Return the best measurement of each configuration of a model on a platform, fastest an item first."""
     answer = client().compare_hardware(model, platform=platform, hardware=hardware, as_of=position)
     return [decoded(row, CellMeasurement) for row in checked(dict(answer), "rows")["rows"]]
+
+
+@kept(max_entries=64)
+def near(name: str, position: int) -> list[str]:
+    """Return the models that a part of a name, or a mistyped one, may mean."""
+    return [str(row["id"]) for row in client().models(search=name, as_of=position, limit=5)]

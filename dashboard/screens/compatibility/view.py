@@ -8,7 +8,8 @@ from functools import partial
 import msgspec
 import streamlit as st
 
-from dashboard import answers
+from dashboard import answers, menu
+from dashboard.address import parameters
 from dashboard.downloads import picture_files, stem, table_files
 from dashboard.frame import (
     chart,
@@ -18,7 +19,6 @@ from dashboard.frame import (
     folded,
     guarded,
     header,
-    places,
     provenance,
     theme,
     to_paste,
@@ -26,9 +26,10 @@ from dashboard.frame import (
 from dashboard.page_state import adopt, current, go, turn, widget
 from dashboard.screens.compatibility import query as asking
 from dashboard.screens.compatibility import words as cells
-from dashboard.screens.compatibility.cell_view import show_cell
+from dashboard.screens.compatibility.cell_view import MAPS, show_cell
 from dashboard.screens.compatibility.heat_map import CELL, heat_map
 from dashboard.screens.compatibility.words import CLASSES, LEVELS, PAGE_ROWS, STALE, Matrix
+from dashboard.tables.result_table import result_table
 from domain.answers.compatibility import CompatibilityMatrix, MatrixRow
 from domain.catalogues.models import catalogue
 from domain.compatibility.states import STATES
@@ -41,6 +42,8 @@ PAGE = "compatibility"
 FULL, NAMES, COLUMN = 1180, 190, 110
 """Pixels: as wide as the page, for the names of rows, and for a column; a map of few platforms is no wider than it needs."""
 _LISTS = ("platform", "state")
+FAILING = 4
+"""Failures that are shown before the others are asked for."""
 
 
 def show() -> None:
@@ -54,65 +57,91 @@ def show() -> None:
         with st.container():
             provenance(PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(matrix, as_of=at))
         adopt(PAGE, matrix, _values(matrix))
-        _bar(matrix, at)
         with guarded("The matrix"):
-            _matrix(matrix, at)
+            totals = asking.matrix(cells.by_model(matrix), at)
+            said = cells.sentence(totals)
+            with st.container(key="answer"):
+                st.subheader(escape(said), anchor=False)
+            failures = cells.some_did_not(totals)
+            _bar(matrix, at, failures=failures)
+            if failures and not matrix.model:
+                _failing(matrix, at)
+            _matrix(matrix, said, at)
 
 
 def _values(matrix: Matrix) -> dict[str, str | bool | list[str] | None]:
-    plain = {name: getattr(matrix, name) or None for name in ("family", "category", "hw", "sel")}
+    plain = {name: getattr(matrix, name) or None for name in ("category", "hw")}
     lists = {name: list(getattr(matrix, name)) for name in _LISTS}
-    return plain | lists | {name: getattr(matrix, name) for name in ("level", "stale", "claims")}
+    found = {"find": matrix.model or matrix.family or None}
+    return found | plain | lists | {name: getattr(matrix, name) for name in ("level", "stale", "claims")}
 
 
-def _bar(matrix: Matrix, at: int) -> None:
-    first = places(2, 2, 2, 2, 2)
+def _bar(matrix: Matrix, at: int, *, failures: bool) -> None:
+    """Offer the search and the filters; where there are `failures`, the rows with them alone."""
     families = [*sorted({str(item.family) for item in catalogue()} | {matrix.family} - {""}), "unknown"]
-    first[0].segmented_control("Rows", LEVELS, key=widget(PAGE, "level"), required=True)
-    first[1].selectbox(
-        "Family",
-        list(dict.fromkeys(families)),
-        index=None,
-        key=widget(PAGE, "family"),
-        accept_new_options=True,
-        placeholder="All",
-    )
-    first[2].selectbox(
-        "Category", [*CATEGORIES, "unknown"], index=None, key=widget(PAGE, "category"), placeholder="All"
-    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.selectbox(
+            "Family or model",
+            list(dict.fromkeys([*families, *filter(None, [matrix.model])])),
+            index=None,
+            key=widget(PAGE, "find"),
+            accept_new_options=True,
+            placeholder="Search a family or model",
+            label_visibility="collapsed",
+            width=360,
+        )
+        st.segmented_control(
+            "Rows",
+            LEVELS,
+            key=widget(PAGE, "level"),
+            required=True,
+            format_func={"family": "Families", "model": "Models"}.__getitem__,
+            label_visibility="collapsed",
+        )
+        with st.popover(_filters(matrix), icon=":material/tune:", key=f"{PAGE} filters"):
+            _more_filters(matrix, at)
+        if matrix.state:
+            words, icon = "Show all rows", ":material/filter_alt_off:"
+            st.button(words, icon=icon, key=f"{PAGE} all", on_click=_choose, args=((),))
+        elif failures:
+            words, icon = "Only rows with failures", ":material/filter_alt:"
+            st.button(words, icon=icon, key=f"{PAGE} did not", on_click=_choose, args=(cells.DID_NOT,))
+    _adopt_bar(matrix, families)
+
+
+def _more_filters(matrix: Matrix, at: int) -> None:
+    st.selectbox("Category", [*CATEGORIES, "unknown"], index=None, key=widget(PAGE, "category"), placeholder="All")
     existing = [row.id for row in answers.hardware(at)]
-    first[3].selectbox(
-        "Hardware",
-        list(dict.fromkeys([*existing, *([matrix.hw] if matrix.hw else [])])),
-        index=None,
-        key=widget(PAGE, "hw"),
-        placeholder="All",
+    devices = list(dict.fromkeys([*existing, *([matrix.hw] if matrix.hw else [])]))
+    st.selectbox("Hardware", devices, index=None, key=widget(PAGE, "hw"), placeholder="All")
+    platforms = list(dict.fromkeys([*PLATFORMS, *matrix.platform]))
+    st.multiselect("Platform", platforms, key=widget(PAGE, "platform"), select_all=False)
+    st.multiselect(
+        "With a cell that is",
+        list(STATES),
+        key=widget(PAGE, "state"),
+        select_all=False,
+        help="Rows with at least one such cell.",
     )
-    first[4].toggle(
+    st.selectbox("Stale", STALE, key=widget(PAGE, "stale"), filter_mode=None, help="Last tried over 180 days ago.")
+    st.toggle(
         "Claims",
         key=widget(PAGE, "claims"),
         disabled=bool(matrix.hw),
         help="Add what documents claim and nobody tried here, hollow.",
     )
-    with st.expander(escape(_filters(matrix)), icon=":material/tune:", key=f"{PAGE} filters"):
-        second = st.columns([3, 3, 2])
-        platforms = list(dict.fromkeys([*PLATFORMS, *matrix.platform]))
-        second[0].multiselect("Platform", platforms, key=widget(PAGE, "platform"), select_all=False)
-        second[1].multiselect(
-            "With a cell that is",
-            list(STATES),
-            key=widget(PAGE, "state"),
-            select_all=False,
-            help="Rows with at least one such cell.",
-        )
-        second[2].selectbox(
-            "Stale", STALE, key=widget(PAGE, "stale"), filter_mode=None, help="Last tried over 180 days ago."
-        )
+
+
+def _adopt_bar(matrix: Matrix, families: Sequence[str]) -> None:
+    """Make what the widgets hold the address."""
     state = {name: st.session_state.get(widget(PAGE, name)) for name in _values(matrix)}
+    name = (state["find"] or "").strip()
+    model = "" if name in families else name
     chosen = msgspec.structs.replace(
         matrix,
-        level=state["level"] or matrix.level,
-        family=state["family"] or "",
+        level="model" if model and model != matrix.model else state["level"] or matrix.level,
+        family=name if name in families else "",
+        model=model,
         category=state["category"] or "",
         hw=state["hw"] or "",
         platform=tuple(state["platform"]),
@@ -126,34 +155,36 @@ def _bar(matrix: Matrix, at: int) -> None:
 
 
 def _filters(matrix: Matrix) -> str:
-    """Name the filters that are folded, with what they hold."""
-    stale = {"yes": "stale", "no": "not stale"}.get(matrix.stale)
-    held = [", ".join(matrix.platform), ", ".join(matrix.state), stale]
-    return " · ".join(["Filters", *filter(None, held)])
+    """Say how many filters hold."""
+    default = Matrix()
+    names = ("category", "hw", "platform", "state", "stale", "claims")
+    held = sum(getattr(matrix, name) != getattr(default, name) for name in names)
+    return f"Filters ({held})" if held else "Filters"
 
 
-def _matrix(matrix: Matrix, at: int) -> None:
+def _matrix(matrix: Matrix, said: str, at: int) -> None:
     answer = asking.matrix(cells.request(matrix), at)
     rows = answer.items
     if not rows:
-        _nothing(matrix, answer)
+        _nothing(matrix, answer, at)
         return
-    said = cells.sentence(answer, matrix.level)
-    with st.container(key="answer"):
-        st.subheader(escape(said), anchor=False)
-    if matrix.state:
-        st.button("Show all rows", icon=":material/filter_alt_off:", key=f"{PAGE} all", on_click=_choose, args=((),))
-    elif cells.some_did_not(answer):
-        words = "Show rows where one did not"
-        st.button(words, icon=":material/filter_alt:", key=f"{PAGE} did not", on_click=_choose, args=(cells.DID_NOT,))
-    drawn = heat_map(rows, answer.platforms, selected=matrix.sel, theme=theme())
-    with st.container(width=min(FULL, NAMES + COLUMN * (len(answer.platforms) + 1))):
-        chart(drawn, key=f"{PAGE} map", words=f"Compatibility: {said}", selected=_clicked, among=CELL)
+    _open_cell(matrix, rows, at)
     _legend(rows)
+    drawn = heat_map(rows, answer.platforms, selected=matrix.sel, theme=theme())
+    key = f"{PAGE} map {st.session_state.get(MAPS, 0)}"
+    with st.container(width=min(FULL, NAMES + COLUMN * (len(answer.platforms) + 1))):
+        chart(drawn, key=key, words=f"Compatibility: {said}", selected=partial(_clicked, matrix, key), among=CELL)
     _turn_pages(matrix, answer)
-    _chosen_cell(matrix, rows, at)
-    folded("The same as a table", partial(_table, rows), key=f"{PAGE} folded", icon=":material/table_rows:")
+    folded("The same as a table", partial(_table, rows, matrix), key=f"{PAGE} folded", icon=":material/table_rows:")
     _downloads(matrix, at, answer, said)
+
+
+def _failing(matrix: Matrix, at: int) -> None:
+    """Show what did not work, the worst first."""
+    with guarded("What did not work"):
+        columns = cells.failing_columns(asking.matrix(cells.failing(matrix), at).items, matrix)
+        if columns[0].values:
+            result_table(columns, key=f"{PAGE} failing", words="What did not work", at_once=FAILING, height=300)
 
 
 def _choose(states: Sequence[str]) -> None:
@@ -161,25 +192,16 @@ def _choose(states: Sequence[str]) -> None:
     st.session_state[widget(PAGE, "state")] = list(states)
 
 
-def _table(rows: Sequence[MatrixRow]) -> None:
-    st.dataframe(
-        cells.known_table(rows),
-        hide_index=True,
-        key=f"{PAGE} table",
-        row_height=36,
-        placeholder=formatting.MISSING,
-        height=500,
-        column_config={"Name": st.column_config.Column(pinned=True)},
-        alt="The cells of the matrix",
-    )
+def _table(rows: Sequence[MatrixRow], matrix: Matrix) -> None:
+    result_table(cells.known_columns(rows, matrix), key=f"{PAGE} table", words="The cells of the matrix", height=500)
 
 
-def _clicked() -> None:
-    """Open the cell that was clicked on; a click on nothing leaves the open one open."""
-    result = st.session_state[f"{PAGE} map"].selection.get(CELL) or []
+def _clicked(matrix: Matrix, key: str) -> None:
+    """Open the cell that was clicked on."""
+    result = st.session_state[key].selection.get(CELL) or []
     # The sums beside the cells can be clicked on too, and have no id.
     if result and result[0].get("id"):
-        st.session_state[widget(PAGE, "sel")] = str(result[0]["id"])
+        go(PAGE, msgspec.structs.replace(matrix, sel=str(result[0]["id"])))
 
 
 def _legend(rows: Sequence[MatrixRow]) -> None:
@@ -200,20 +222,8 @@ def _turn_pages(matrix: Matrix, answer: CompatibilityMatrix) -> None:
         turn(PAGE, msgspec.structs.replace(matrix, page=turned, sel=""))
 
 
-def _chosen_cell(matrix: Matrix, rows: Sequence[MatrixRow], at: int) -> None:
-    names = [cells.name_of_cell(row.name, cell.platform) for row in rows for cell in row.cells]
-    options = names if not matrix.sel or matrix.sel in names else [matrix.sel, *names]
-    chosen = st.selectbox(
-        "Open a cell",
-        options,
-        index=None,
-        key=widget(PAGE, "sel"),
-        placeholder="Click on the map, or type a name",
-        format_func=lambda name: name.replace("~", " on "),
-    )
-    if (chosen or "") != matrix.sel:
-        go(PAGE, msgspec.structs.replace(matrix, sel=chosen or ""))
-        st.rerun()
+def _open_cell(matrix: Matrix, rows: Sequence[MatrixRow], at: int) -> None:
+    """Open the cell that the address names, on whatever page of the matrix it is."""
     if not matrix.sel:
         return
     known_cell = cells.known_cell(rows, matrix.sel) or cells.known_cell(
@@ -222,11 +232,16 @@ def _chosen_cell(matrix: Matrix, rows: Sequence[MatrixRow], at: int) -> None:
     if known_cell is None:
         st.info(f"Nothing was tried of {escape(matrix.sel.replace('~', ' on '))}.")
         return
-    with guarded("The cell"):
-        show_cell(matrix, *known_cell, at)
+    show_cell(matrix, *known_cell, at)
 
 
-def _nothing(matrix: Matrix, answer: CompatibilityMatrix) -> None:
+def _nothing(matrix: Matrix, answer: CompatibilityMatrix, at: int) -> None:
+    near = asking.near(matrix.model, at) if matrix.model else []
+    if near:
+        st.caption("Did you mean")
+        for name in near:
+            query = parameters(msgspec.structs.replace(matrix, model=name))
+            st.page_link(menu.page(PAGE), label=escape(name), query_params=query)
     if matrix == Matrix(level=matrix.level, as_of=matrix.as_of):
         st.info("Nothing was tried yet. This tests a model on every platform of this machine:")
         to_paste("assay verify bert-base-uncased")

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import tzinfo
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 import pandas as pd
 
-from dashboard.address import Params, Read, one_of, position, slugs, text, understood, whole, yes_or_no
+from dashboard.address import Params, Read, one_of, parameters, position, slugs, text, understood, whole, yes_or_no
+from dashboard.tables.result_table import Column
 from domain.answers.compatibility import CellCase, CompatibilityMatrix, MatrixCell, MatrixRow
-from domain.compatibility.states import STATES, works
+from domain.compatibility.states import STATES, place, works
 from domain.vocabulary import CATEGORIES
 from presentation import formatting
 
@@ -26,10 +28,14 @@ __all__ = [
     "Matrix",
     "Parameters",
     "alone",
+    "by_model",
+    "cell_link",
     "cell_text",
     "class_of",
+    "failing",
+    "failing_columns",
     "known_cell",
-    "known_table",
+    "known_columns",
     "name_of_cell",
     "outcomes",
     "read_matrix",
@@ -45,9 +51,11 @@ Parameters = dict[str, str | int | bool | list[str]]
 LEVELS = ("family", "model")
 ANY = "any"
 STALE = (ANY, "yes", "no")
-PAGE_ROWS = 40
+PAGE_ROWS, MOST_ROWS = 25, 200
 DID_NOT = tuple(state for state in STATES if works(state) is False)
 """States of what was tried and did not work, or not as asked."""
+_WORST = ("wrong", "error", "out of memory", "timeout", "unsupported", "fell back")
+"""The states of what did not work, the worst first."""
 STAGES = ("resolve", "load", "convert", "compile", "first_run", "run", "verify")
 
 
@@ -56,6 +64,7 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
 
     level: str = "family"
     family: str = ""
+    model: str = ""
     category: str = ""
     hw: str = ""
     platform: tuple[str, ...] = ()
@@ -84,6 +93,7 @@ def _cell(values: Sequence[str]) -> str:
 _READERS = {
     "level": one_of(LEVELS),
     "family": text,
+    "model": text,
     "category": one_of((*CATEGORIES, "unknown")),
     "hw": text,
     "platform": slugs,
@@ -106,6 +116,7 @@ def request(matrix: Matrix) -> Parameters:
     wanted = {
         "level": matrix.level,
         "family": matrix.family or None,
+        "model": matrix.model or None,
         "category": matrix.category or None,
         "hardware": matrix.hw or None,
         "platform": list(matrix.platform) or None,
@@ -124,6 +135,40 @@ def alone(matrix: Matrix) -> Parameters:
     name = matrix.sel.partition("~")[0].partition(" (")[0]
     item = Matrix(level=matrix.level, hw=matrix.hw, claims=matrix.claims)
     return request(item) | {matrix.level: name}
+
+
+def by_model(matrix: Matrix) -> Parameters:
+    """Return the question for the totals of models under the same filters: a family's row counts a model of two families twice."""
+    return request(msgspec.structs.replace(matrix, level="model", page=1)) | {"limit": 1}
+
+
+def failing(matrix: Matrix) -> Parameters:
+    """Return the question for the models that were tried under the same filters and did not work somewhere."""
+    states = matrix.state or DID_NOT
+    return request(msgspec.structs.replace(matrix, level="model", state=states, page=1)) | {"limit": MOST_ROWS}
+
+
+def failing_columns(rows: Sequence[MatrixRow], matrix: Matrix) -> list[Column]:
+    """Return the cells that do not work, the worst state first; a name opens its cell."""
+    found = [(row.name, cell) for row in rows for cell in row.cells if cell.state in DID_NOT]
+    found.sort(key=lambda item: (_WORST.index(item[1].state), item[0]))
+    stopped = [cell.stopped if cell.stopped != cell.state else None for _, cell in found]
+    columns = [
+        Column(
+            head="Did not work",
+            values=[name for name, _ in found],
+            links=[cell_link(matrix, "model", name_of_cell(name, cell.platform)) for name, cell in found],
+        ),
+        Column(head="Platform", values=[cell.platform for _, cell in found]),
+        Column(head="What happened", values=[cell.state for _, cell in found]),
+        Column(head="Runs", values=[cell.tries for _, cell in found]),
+    ]
+    return [*columns, Column(head="What stopped it", values=stopped)] if any(stopped) else columns
+
+
+def cell_link(matrix: Matrix, level: str, name: str) -> str:
+    """Return the address that opens a cell of the matrix over the page."""
+    return f"compatibility?{urlencode(parameters(msgspec.structs.replace(matrix, level=level, sel=name)), doseq=True)}"
 
 
 def some_did_not(answer: CompatibilityMatrix) -> bool:
@@ -201,44 +246,52 @@ def known_cell(rows: Sequence[MatrixRow], sel: str) -> tuple[MatrixRow, MatrixCe
     )
 
 
-def sentence(answer: CompatibilityMatrix, level: str) -> str:
-    """Return the answer in words: how many models work of how many that were tried, where most and least do."""
-    if not answer.total:
+def sentence(totals: CompatibilityMatrix) -> str:
+    """Return the answer in words: how many pairs of a model and a platform did not work of those tried, and where."""
+    tried = [platform for platform in totals.platforms if platform.models]
+    if not totals.total:
         return "Nothing matches."
-    tried = [platform for platform in answer.platforms if platform.models]
-    noun = {"family": "families", "model": "models"}[level] if answer.total != 1 else level
     if not tried:
-        return f"{formatting.count(answer.total)} {noun}: nobody tried them here."
-    models, working = sum(item.models for item in tried), sum(item.working for item in tried)
-    words = (
-        f"{formatting.count(working)} of {formatting.count(models)} pairs of a model and a platform that were tried ran"
-    )
-    worst = min(tried, key=lambda item: (item.working / item.models, -item.models))
-    if worst.working < worst.models:
-        words += f"; fewest on {worst.platform}, {formatting.count(worst.working)} of {formatting.count(worst.models)}"
-    return f"{formatting.count(answer.total)} {noun}: {words}."
+        return f"{formatting.count(totals.total)} model{'' if totals.total == 1 else 's'}: nobody tried them here."
+    models = sum(item.models for item in tried)
+    missed = {item.platform: item.models - item.working for item in tried if item.working < item.models}
+    pairs = f"{formatting.count(models)} pair{'' if models == 1 else 's'} of model and platform"
+    if not missed:
+        return f"All {pairs} work." if models > 1 else f"The {pairs.removeprefix('1 ')} that was tried works."
+    worst = sorted(missed.items(), key=lambda item: (-item[1], place(item[0])))
+    where = ", ".join(f"{formatting.count(count)} on {platform}" for platform, count in worst)
+    return f"{formatting.count(sum(missed.values()))} of {pairs} did not work: {where}."
 
 
-def known_table(rows: Sequence[MatrixRow]) -> pd.DataFrame:
+def known_columns(rows: Sequence[MatrixRow], matrix: Matrix) -> list[Column]:
     """Return one line a cell for people: what was seen, how good that is, how much stands behind it, what documents claim."""
-    return pd.DataFrame(
-        [
-            {
-                "Name": row.name,
-                "Platform": cell.platform,
-                "Seen": f"{CLASSES[class_of(cell)].glyph} {cell.state}" if _tried(cell) else formatting.MISSING,
-                "Level": cell.level or formatting.MISSING,
-                "Models": _of(cell),
-                "Speed over CPU": _speed(cell),
-                "Runs": cell.tries,
-                "Age": _age(cell),
-                "What stopped it": _first_line(cell.stopped),
-                "Documents claim": cell.claimed,
-            }
-            for row in rows
-            for cell in row.cells
-        ]
-    ).dropna(axis="columns", how="all")
+    cells = [(row.name, cell) for row in rows for cell in row.cells]
+    ages = [cell.age_days for _, cell in cells]
+    columns = [
+        Column(
+            head="Name",
+            values=[name for name, _ in cells],
+            links=[cell_link(matrix, matrix.level, name_of_cell(name, cell.platform)) for name, cell in cells],
+        ),
+        Column(head="Platform", values=[cell.platform for _, cell in cells]),
+        Column(
+            head="Seen",
+            values=[f"{CLASSES[class_of(cell)].glyph} {cell.state}" if _tried(cell) else None for _, cell in cells],
+        ),
+        Column(head="Level", values=[cell.level for _, cell in cells]),
+        Column(head="Ran", values=[cell.working if cell.models else None for _, cell in cells]),
+        Column(head="Tried", values=[cell.models for _, cell in cells]),
+        Column(
+            head="Speed over CPU",
+            values=[_speedup(cell) for _, cell in cells],
+            shown=[_speed(cell) for _, cell in cells],
+        ),
+        Column(head="Runs", values=[cell.tries for _, cell in cells]),
+        Column(head="Age days", values=ages, shown=[_age(cell) for _, cell in cells]),
+        Column(head="What stopped it", values=[_first_line(cell.stopped) for _, cell in cells]),
+        Column(head="Documents claim", values=[cell.claimed for _, cell in cells]),
+    ]
+    return [column for column in columns if any(value is not None for value in column.values)]
 
 
 def _tried(cell: MatrixCell) -> bool:
@@ -246,12 +299,12 @@ def _tried(cell: MatrixCell) -> bool:
     return class_of(cell) != "claimed"
 
 
-def _of(cell: MatrixCell) -> str:
-    return f"{cell.working} of {cell.models} ran" if cell.models else formatting.MISSING
+def _speedup(cell: MatrixCell) -> float | None:
+    return None if cell.platform == "cpu" else cell.speedup
 
 
 def _speed(cell: MatrixCell) -> str:
-    if cell.platform == "cpu" or not cell.speedup:
+    if not _speedup(cell):
         return formatting.MISSING
     works_n = cell.speedup_works
     return formatting.factor(cell.speedup) + (f" (n {works_n})" if works_n else "")
@@ -261,11 +314,11 @@ def _age(cell: MatrixCell) -> str:
     days = cell.age_days
     if days is None:
         return formatting.MISSING
-    return f"{formatting.count(days)} d" + (" · stale" if cell.stale else "")
+    return formatting.count(days) + (" · stale" if cell.stale else "")
 
 
 def _first_line(words: str | None) -> str | None:
-    return words.partition("\n")[0][:200] if words else None
+    return words.partition("\n")[0] if words else None
 
 
 def wide(rows: Sequence[MatrixRow], platforms: Sequence[str]) -> list[dict[str, str | None]]:

@@ -83,23 +83,48 @@ def test_every_state_has_a_class():
         assert class_of(cell_of({"state": state})) in words.CLASSES
 
 
-def test_the_sentence_counts_what_was_tried_and_names_where_least_ran():
-    platforms = [{"platform": "cpu", "models": 4, "working": 4}, {"platform": "mps", "models": 4, "working": 1}]
-    said = words.sentence(answer(2, *platforms), "family")
-    assert said == "2 families: 5 of 8 pairs of a model and a platform that were tried ran; fewest on mps, 1 of 4."
-    assert "nobody tried" in words.sentence(answer(1, {"platform": "mps", "models": 0, "working": 0}), "family")
+def test_the_sentence_counts_what_did_not_run_and_names_where():
+    platforms = [{"platform": "cpu", "models": 4, "working": 3}, {"platform": "mps", "models": 4, "working": 1}]
+    said = words.sentence(answer(2, *platforms))
+    assert said == "4 of 8 pairs of model and platform did not work: 3 on mps, 1 on cpu."
+    ran = words.sentence(answer(2, {"platform": "cpu", "models": 4, "working": 4}))
+    assert ran == "All 4 pairs of model and platform work."
+    assert "nobody tried" in words.sentence(answer(1, {"platform": "mps", "models": 0, "working": 0}))
 
 
-def test_the_table_has_a_line_a_cell_and_a_dash_where_nobody_tried():
-    seen = {"platform": "cpu", **of(verified=1), "tries": 2, "age_days": 3, "stale": False, "level": "high"}
+def test_the_table_has_a_line_a_cell_and_nothing_where_nobody_tried():
+    seen = {"platform": "cpu", **of(verified=1), "tries": 2, "age_days": 300, "stale": True, "level": "high"}
     claimed = {"platform": "mps", "state": "claimed", "claimed": "low"}
-    table = words.known_table([row("bert", seen, claimed)])
-    assert list(table["Platform"]) == ["cpu", "mps"]
-    assert list(table["Seen"]) == ["✓ verified", "—"]
-    assert list(table["Models"]) == ["1 of 1 ran", "—"]
-    assert table["Documents claim"][1] == "low"
+    columns = {column.head: column for column in words.known_columns([row("bert", seen, claimed)], Matrix(hw="h"))}
+    assert columns["Platform"].values == ["cpu", "mps"]
+    assert columns["Seen"].values == ["✓ verified", None]
+    assert columns["Ran"].values == [1, None] and columns["Tried"].values == [1, None]
+    assert (columns["Age days"].values[0], columns["Age days"].shown[0]) == (300, "300 · stale")
+    assert columns["Documents claim"].values == [None, "low"]
+    assert columns["Name"].links[0] == "compatibility?hw=h&sel=bert~cpu"
     wide = words.wide([row("bert", seen)], ["cpu", "cuda"])
     assert wide == [{"name": "bert", "category": "vision", "family": "bert", "cpu": "verified", "cuda": None}]
+
+
+def test_failures_come_worst_first_and_whole():
+    long = "no kernel " + "x" * 500
+    cells = [
+        {"platform": "cuda", "state": state, "stopped": why}
+        for state, why in (("fell back", "fell back"), ("error", long))
+    ]
+    columns = {
+        column.head: column
+        for column in words.failing_columns([row("bert", *cells, {"platform": "cpu", "state": "ran"})], Matrix())
+    }
+    assert columns["What happened"].values == ["error", "fell back"]
+    assert columns["What stopped it"].values == [long, None], "a reason is not cut, and not said twice"
+    assert words.failing(Matrix(family="bert", page=3))["seen"] == list(words.DID_NOT)
+    assert words.failing(Matrix(state=("error",)))["seen"] == ["error"]
+
+
+def test_every_state_that_did_not_work_has_its_place_among_failures():
+    for state in words.DID_NOT:
+        assert words.failing_columns([row("bert", {"platform": "cpu", "state": state})], Matrix())[0].values == ["bert"]
 
 
 def test_outcomes_begin_with_what_stopped_and_stages_count_every_case():
