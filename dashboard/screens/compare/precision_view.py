@@ -10,14 +10,16 @@ from dashboard.downloads import picture_files, stem, table_files
 from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
 from dashboard.page_state import turn
 from dashboard.screens.compare import precisions, query
-from dashboard.screens.compare.comparison_frame import PAGE, differs, evidence_columns, nothing, strip
+from dashboard.screens.compare.comparison_frame import PAGE, differs, nothing, strip
+from dashboard.tables.result_table import columns_of, result_table
+from domain.catalogues.hardware import find
 from presentation import charts, formatting
 
 __all__ = ["show"]
 
 
 def show(comparison: Comparison, position: int) -> None:
-    """Show speed, memory and outputs beside fp32; without a hardware, the one with most measurements is chosen."""
+    """Show speed, memory and outputs beside fp32; without a hardware, the known one with most measurements is chosen."""
     at = position if comparison.as_of is None else comparison.as_of
     with guarded(comparison.model):
         if not comparison.hw:
@@ -37,7 +39,9 @@ def show(comparison: Comparison, position: int) -> None:
 def _choose(comparison: Comparison, at: int) -> None:
     most = query.of_model(comparison.model, comparison.mode, at, limit=0)["whole"]["hardware"]
     if most:
-        turn(PAGE, msgspec.structs.replace(comparison, hw=most[0]["hardware"]))
+        # A machine that nobody could name says less than a device of the catalogue, however often it was measured.
+        best = max(most, key=lambda item: (find(item["hardware"]) is not None, item["rows"]))
+        turn(PAGE, msgspec.structs.replace(comparison, hw=best["hardware"]))
     nothing(
         comparison,
         "Nothing was measured for this model. Choose a hardware to see what is predicted, or measure:",
@@ -47,10 +51,10 @@ def _choose(comparison: Comparison, at: int) -> None:
 
 def _beside(comparison: Comparison, at: int, result: precisions.Precisions) -> None:
     rows, shade = result.rows, theme()
-    differs(rows)
     sentence = precisions.sentence(rows)
     with st.container(key="answer"):
         st.subheader(escape(sentence), anchor=False)
+    differs(rows)
     charts_of = {
         metric.title: [row for row in rows if row.get(metric.key) is not None]
         for metric in (precisions.SPEED, precisions.LESS_MEMORY)
@@ -69,16 +73,10 @@ def _beside(comparison: Comparison, at: int, result: precisions.Precisions) -> N
             )
     basis_legend(rows)
     st.caption(_words(result))
-    st.dataframe(
-        precisions.table(rows),
-        hide_index=True,
-        key=f"{PAGE} table",
-        row_height=36,
-        placeholder=formatting.MISSING,
-        height="content" if len(rows) <= 15 else 500,
-        alt=f"Precisions of {comparison.model} on {comparison.hw}",
-        column_config=evidence_columns(),
-    )
+    frame = precisions.table(rows).data
+    links = {"Precision": list(frame.pop("Evidence"))}
+    words = f"Precisions of {comparison.model} on {comparison.hw}"
+    result_table(columns_of(frame, links=links), key=f"{PAGE} table", words=words, height=500)
     name = stem(PAGE, f"{comparison.model}-{comparison.hw}-precision", at)
     footer = f"position {formatting.count(at)} · batch {result.batch}"
     speed = charts_of[precisions.SPEED.title] or rows

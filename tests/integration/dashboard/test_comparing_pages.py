@@ -18,6 +18,7 @@ from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
 from dashboard import gallery
+from tests.integration.dashboard.shown import Tables
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 MODEL, DEVICE = "acme/scaled", "acme-wide"
@@ -126,13 +127,16 @@ def test_another_kind_is_one_click_away_and_keeps_the_model(asked: str) -> None:
     assert test.selectbox(key="compare model").value == MODEL
 
 
-def test_a_precision_stands_beside_fp32_on_the_hardware_that_measured_most(asked: str) -> None:
+def test_a_precision_stands_beside_fp32_on_the_hardware_that_measured_most(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = Tables(monkeypatch)
     test = run(compare, what="precision", model=MODEL)
     assert test.query_params["hw"] in (DEVICE, [DEVICE])
     assert heading(test).startswith("bf16 on cpu: × 2.0 faster than fp32")
     assert heading(test).endswith("outputs not verified")
-    table = test.dataframe[0].value.set_index("Precision")
-    assert table["Speed vs fp32 ×"]["bf16"] == pytest.approx(2.0)
+    at = tables.column("compare table", "Precision").index("bf16")
+    assert tables.column("compare table", "Speed vs fp32 ×")[at] == pytest.approx(2.0)
     assert "at other batches or lengths left out" in said(test)
 
 

@@ -1,0 +1,45 @@
+"""Compare's precisions: the device that the page opens on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from assay.client import Client
+from assay.home import find_home
+from assay.service import ephemeral
+
+pytestmark = pytest.mark.xdist_group("dashboard")
+MODEL, KNOWN, NAMELESS = "acme/two-precisions", "nvidia-l4", "unknown-cpu"
+
+
+def script() -> None:
+    from dashboard.screens.compare import view
+
+    view.show()
+
+
+def test_it_opens_on_the_known_device_with_most_rows(
+    tmp_path_factory: pytest.TempPathFactory, build: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = {NAMELESS: 4, "nvidia-t4": 1, KNOWN: 3}
+    events = [
+        build.measurement(4.0 * batch, model=MODEL, hardware=name, platform="cuda", batch_size=batch)
+        for name, rows in devices.items()
+        for batch in range(1, rows + 1)
+    ]
+    with ephemeral(find_home(tmp_path_factory.mktemp("precision"))) as url, Client(url) as client:
+        client.wait_for(client.post_events(events)["last_position"])
+        monkeypatch.setenv("ASSAY_SERVER", url)
+        monkeypatch.setattr("sys.argv", ["app.py"])
+        st.cache_data.clear()
+        st.cache_resource.clear()
+        test = AppTest.from_function(script, default_timeout=60)
+        test.query_params["what"], test.query_params["model"] = "precision", MODEL
+        assert not test.run().exception
+        assert test.query_params["hw"] in (KNOWN, [KNOWN])
+        st.cache_data.clear()
+        st.cache_resource.clear()
