@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 import streamlit as st
 
+from dashboard.best_measured import known_words
 from dashboard.evidence import about, row_path
 from dashboard.frame import escape, guarded, zone
 from dashboard.page_state import go
@@ -20,7 +21,6 @@ from domain.answers.compatibility import CellCase, CellMeasurement, MatrixCell, 
 from domain.compatibility.remedies import failures
 from presentation import formatting
 from presentation.answer_words import device_name
-from presentation.palette import badge
 
 __all__ = ["MAPS", "show_cell"]
 
@@ -173,7 +173,7 @@ def _measured_columns(rows: Sequence[CellMeasurement]) -> list[Column]:
         Column(head="n", values=[row.n for row in rows]),
         Column(
             head="Known",
-            values=[badge(row.basis) for row in rows],
+            values=[known_words(row.basis) for row in rows],
             links=[f"runs?{urlencode({'run': row.run_id})}" if row.run_id else None for row in rows],
             help="How the figure is known; it leads to the run",
         ),

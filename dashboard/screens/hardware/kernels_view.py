@@ -10,9 +10,10 @@ import msgspec
 import pandas as pd
 import streamlit as st
 
+from dashboard.best_measured import known_words
 from dashboard.downloads import picture_files, stem, table_files
 from dashboard.evidence import row_path
-from dashboard.frame import basis_legend, chart, downloads, escape, folded, theme, to_paste
+from dashboard.frame import basis_legend, chart, downloads, escape, folded, places, theme, to_paste
 from dashboard.page_state import go, widget
 from dashboard.screens.hardware import query
 from dashboard.screens.hardware.words import Device
@@ -22,7 +23,6 @@ from domain.kernels import SIZES
 from presentation import formatting
 from presentation.charts.kernels_chart import drawn_points, kernels
 from presentation.kernel_names import sizes_words
-from presentation.palette import badge
 
 __all__ = ["estimates_table", "points_table", "sentence", "show_kernels", "standing"]
 
@@ -89,9 +89,9 @@ def estimates_table(rows: Sequence[KernelEstimate]) -> pd.DataFrame:
             ),
             "÷ estimate": pd.Series([None if item is None else item.ratio for item in measured], dtype="Float64"),
             "Interval": [formatting.MISSING if item is None else within[item.within] for item in measured],
-            "Basis": [badge(row.basis) for row in rows],
-            "Measured basis": [
-                formatting.MISSING if item is None else badge(item.basis, item.origin) for item in measured
+            "Known": [known_words(row.basis) for row in rows],
+            "Measured is": [
+                formatting.MISSING if item is None else known_words(item.basis, item.origin) for item in measured
             ],
             "Of its roof, %": [100 * row.share for row in rows],
             "FLOP per byte": [row.flop_per_byte for row in rows],
@@ -119,7 +119,7 @@ def points_table(rows: Sequence[KernelPoint]) -> pd.DataFrame:
             "Of its roof, %": [100 * row.share for row in ordered],
             "Over the": [row.over or formatting.MISSING for row in ordered],
             "Runtime": [row.runtime or formatting.MISSING for row in ordered],
-            "Basis": [badge(row.basis, row.origin) for row in ordered],
+            "Known": [known_words(row.basis, row.origin) for row in ordered],
             "Verdict": [row.verdict or formatting.MISSING for row in ordered],
             "Marks for": pd.Series([row.stands_for for row in ordered], dtype="Int64"),
             "Event": [row.event_id for row in ordered],
@@ -171,7 +171,7 @@ def _bar(request: Device, at: int) -> Device:
     precisions = list(
         dict.fromkeys(item.precision for item in choices if request.platform in (MOST_TIMED, item.platform))
     )
-    columns = st.columns(3)
+    columns = places(3, 3, 4)
     options = {"platform": platforms, "precision": precisions, "operator": list(SIZES)}
     for column, (name, existing) in zip(columns, options.items(), strict=True):
         key = widget(PAGE, name)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 import streamlit as st
 
 from dashboard import menu
-from dashboard.best_measured import columns
+from dashboard.best_measured import MeasuredRow, columns
 from dashboard.downloads import stem, table_files
 from dashboard.frame import downloads, escape, folded, plain_table, to_paste
 from dashboard.screens.hardware import words
@@ -24,14 +23,13 @@ PAGE = "hardware"
 FIRST = 8
 """Models that are shown before the others are asked for."""
 MOST = 50
-Rows = Sequence[Mapping[str, Any]]
 
 
-def show_answer(row: HardwareProfile, rows: Rows) -> None:
-    """Show the best number that was measured on a hardware, or how to measure one."""
+def show_answer(row: HardwareProfile, rows: Sequence[MeasuredRow], *, cut: bool) -> None:
+    """Show the best number that was measured on a hardware, or how to measure one; `cut` where there are more models."""
     with st.container(key="answer"):
         if rows:
-            figure, how = words.headline(rows)
+            figure, how = words.headline(rows, cut=cut)
             st.header(escape(figure), anchor=False)
             st.caption(escape(how))
             return
@@ -44,7 +42,7 @@ def show_answer(row: HardwareProfile, rows: Rows) -> None:
         to_paste("assay bench --models-set small")
 
 
-def show_models(row: HardwareProfile, rows: Rows, at: int) -> None:
+def show_models(row: HardwareProfile, rows: Sequence[MeasuredRow], at: int) -> None:
     """Show the best measurement of each model on a hardware, the fastest first."""
     if not rows:
         return

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 import pandas as pd
 
+from dashboard.best_measured import known_words
 from domain.answers.device import Rate, Roofline, RooflinePoint
 from presentation import formatting
-from presentation.palette import badge
 
 __all__ = ["Roof", "above_table", "bandwidth", "over", "point_name", "points_table", "roofs", "sentence", "standing"]
 
@@ -86,7 +86,7 @@ def sentence(document: Roofline, name: str) -> str:
     best = max(under, key=lambda point: point.share)
     roof = formatting.si(best.roof_flops_per_s, "FLOP/s")
     words = f"{point_name(best)} reaches {formatting.share(best.share)} of its roof of {roof}"
-    return f"{words} ({badge(best.basis, best.origin)})"
+    return f"{words} ({known_words(best.basis, best.origin)})"
 
 
 def point_name(point: RooflinePoint) -> str:
@@ -133,7 +133,7 @@ def above_table(rows: Sequence[RooflinePoint]) -> pd.DataFrame:
                 "Of its roof, %": 100 * row.share,
                 "Over the": row.over,
                 "Reached GFLOP/s": row.flops_per_s / 1e9,
-                "Basis": badge(row.basis, row.origin),
+                "Known": known_words(row.basis, row.origin),
             }
             for row in rows
         ]
@@ -155,7 +155,7 @@ def points_table(rows: Sequence[RooflinePoint]) -> pd.DataFrame:
             "FLOP per byte": [row.flop_per_byte for row in ordered],
             "Latency ms": [row.latency_ms for row in ordered],
             "n": pd.Series([row.n for row in ordered], dtype="Int64"),
-            "Basis": [badge(row.basis, row.origin) for row in ordered],
+            "Known": [known_words(row.basis, row.origin) for row in ordered],
             "Verdict": [str(row.verdict or formatting.MISSING) for row in ordered],
             "Marks for": pd.Series([row.stands_for for row in ordered], dtype="Int64"),
         }

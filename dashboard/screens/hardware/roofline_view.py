@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard.downloads import picture_files, stem
 from dashboard.evidence import about
-from dashboard.frame import basis_legend, chart, downloads, escape, folded, theme, to_paste
+from dashboard.frame import basis_legend, chart, downloads, escape, folded, places, theme, to_paste
 from dashboard.page_state import go, widget
 from dashboard.screens.hardware import query
 from dashboard.screens.hardware import roofline as roofs
@@ -72,7 +72,7 @@ def _points_bar(request: Device, row: HardwareProfile) -> Device:
     described = row.described_platforms or ()
     platforms = [item.platform for item in described if item.available] or list(row.platforms or {})
     rates = [name.partition(".")[2] for name in figures(row) if name.startswith("peak_flops.")]
-    columns = st.columns(3)
+    columns = places(3, 3, 4)
     offered = {"platform": platforms, "precision": sorted({*rates, "amp-fp16", "amp-bf16"}), "mode": list(MODES)}
     for column, (name, options) in zip(columns, offered.items(), strict=True):
         held = getattr(request, name)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import answers, menu
-from dashboard.best_measured import best_of_each
+from dashboard.best_measured import MeasuredRow, best_of_each
 from dashboard.downloads import stem
 from dashboard.frame import coded, downloads, dropped, escape, guarded, header, provenance, titled, to_paste
 from dashboard.page_state import adopt, current, go, say, turn, widget
@@ -147,14 +146,15 @@ def _one(device: Device, at: int, head: DeltaGenerator, strip: DeltaGenerator) -
         _provenance(st.container(width="content"), device, at, f"assay hardware show {row.id}")
         if st.button("What was never tried", key=f"{PAGE} gaps", type="tertiary", icon=":material/checklist:"):
             _never_tried(row.id, at)
-    rows = best_of_each(query.compared(row.id, at), "model")
-    show_answer(row, rows)
+    compared = query.compared(row.id, at)
+    rows = best_of_each(compared, "model")
+    show_answer(row, rows, cut=len(compared) >= query.MOST_CONFIGURATIONS)
     device = _tabs(device)
     with guarded(TITLES[device.tab]):
         _part(device, row, rows, at)
 
 
-def _part(device: Device, row: HardwareProfile, rows: Sequence[Mapping[str, Any]], at: int) -> None:
+def _part(device: Device, row: HardwareProfile, rows: Sequence[MeasuredRow], at: int) -> None:
     if device.tab == "models":
         show_models(row, rows, at)
         show_near_limits(row, at)

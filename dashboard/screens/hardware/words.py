@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import pandas as pd
 
 from dashboard.address import Params, Read, one_of, position, text, understood
-from dashboard.best_measured import how_known, how_run, size_words, speed_words
+from dashboard.best_measured import MeasuredRow, how_known, how_run, size_words, speed_words
 from dashboard.evidence import about
 from dashboard.tables.result_table import Column
 from domain.answers.device import (
@@ -166,12 +165,19 @@ def facts_line(row: HardwareEntry) -> str:
     return " · ".join(filter(None, parts))
 
 
-def headline(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """Say the best number of a hardware: its fastest model with the figure, then how it was run and is known."""
+def headline(rows: Sequence[MeasuredRow], *, cut: bool = False) -> tuple[str, str]:
+    """Say the best number of a hardware: its fastest model with the figure, then how it was run and is known.
+
+    `cut` says that rows are the fastest of more.
+    """
     best = rows[0]
     many = len({row["model"] for row in rows})
     size = f" at {size_words(best)}" if size_words(best) else ""
-    first = f"Fastest of {formatting.count(many)} models" if many > 1 else "The only model measured"
+    first = (
+        f"Fastest of {'at least ' if cut else ''}{formatting.count(many)} models"
+        if many > 1
+        else "The only model measured"
+    )
     name = str(best["model"]).rpartition("/")[2]
     count = best.get("hardware_count") or 1
     devices = f" on {count} devices" if count > 1 else ""
@@ -228,13 +234,13 @@ def siblings_columns(rows: Sequence[ComparedSibling]) -> list[Column]:
             shown=[formatting.factor(row.bandwidth_ratio) for row in rows],
         ),
         Column(
-            head="Speed on what both ran",
+            head="Speed",
             values=[row.speed_ratio for row in rows],
             shown=[formatting.change(row.speed_ratio) for row in rows],
         ),
         Column(head="Configurations", values=[row.shared_configurations for row in rows]),
         Column(head="Shared models", values=[row.shared_models for row in rows]),
-        Column(head="Measured models", values=[row.measured_models for row in rows]),
+        Column(head="Models", values=[row.measured_models for row in rows]),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 import altair as alt
@@ -9,21 +10,22 @@ import msgspec
 import streamlit as st
 
 from dashboard import answers
+from dashboard.best_measured import MeasuredRow
 from dashboard.downloads import picture_files, stem, table_files
-from dashboard.frame import chart, downloads, escape, guarded, theme, to_paste
+from dashboard.frame import chart, coded, downloads, escape, guarded, places, theme, to_paste
 from dashboard.page_state import adopt, go, widget
 from dashboard.screens.models import query
 from dashboard.screens.models import words as model
 from dashboard.screens.models.words import Model
 from dashboard.tables.result_table import columns_of, result_table
 from domain.answers import Faster
-from domain.answers.model_profile import ModelProfile, OperatorBreakdown
+from domain.answers.model_profile import OperatorBreakdown
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
 from presentation import formatting
+from presentation.answer_words import evidence_words
 from presentation.charts.breakdown_chart import breakdown
 from presentation.explained_time import kernel_lines, sum_line
 from presentation.faster_words import change_words, checks, none_words, other_words
-from presentation.palette import badge
 
 __all__ = ["show_operators"]
 
@@ -50,9 +52,9 @@ class Defaults(TypedDict):
     batch: int
 
 
-def show_operators(bar: Model, document: ModelProfile, at: int) -> None:
-    """Show the operators of one call, the longest first, on the hardware chosen or the one measured fastest."""
-    bar = _bar(_filled(bar, document, at), at)
+def show_operators(bar: Model, measured: Sequence[MeasuredRow], at: int) -> None:
+    """Show the operators of one call, the longest first, on the hardware chosen or the first of the rows `measured`."""
+    bar = _bar(_filled(bar, measured, at), at)
     question = _question(bar)
     operators = query.operators(bar.id, at, mode=bar.mode, **question)
     sentence = model.bound_sentence(operators)
@@ -64,18 +66,18 @@ def show_operators(bar: Model, document: ModelProfile, at: int) -> None:
     _files(bar, operators, sentence, at)
 
 
-def _filled(model: Model, document: ModelProfile, at: int) -> Model:
+def _filled(model: Model, measured: Sequence[MeasuredRow], at: int) -> Model:
     """Fill what the address leaves open from where the model was measured fastest, else from the hardware of the log."""
-    best = next((row for row in document.best if row.precision), document.best[0] if document.best else None)
+    best = next((row for row in measured if row.get("precision")), measured[0] if measured else None)
     if best is None:
         own = next((row.id for row in answers.hardware(at) if row.measured), "")
         usual: Defaults = {"hw": own, "platform": "cpu", "precision": "fp32", "batch": 1}
     else:
         usual = {
-            "hw": best.hardware,
-            "platform": best.platform,
-            "precision": best.precision or "fp32",
-            "batch": best.batch_size or 1,
+            "hw": best["hardware"],
+            "platform": best["platform"],
+            "precision": best.get("precision") or "fp32",
+            "batch": best.get("batch_size") or 1,
         }
     if model.hw and model.hw != usual["hw"]:
         row = next((row for row in answers.hardware(at) if row.id == model.hw), None)
@@ -89,7 +91,7 @@ def _filled(model: Model, document: ModelProfile, at: int) -> Model:
 def _bar(model: Model, at: int) -> Model:
     adopt(PART, model, {name: getattr(model, name) for name in NAMES})
     ids = [row.id for row in answers.hardware(at)]
-    columns = st.columns([4, 2, 2, 1.5, 2], vertical_alignment="bottom")
+    columns = places(3, 2, 2, 1, 2)
     columns[0].selectbox("Hardware", list(dict.fromkeys([*ids, model.hw])), key=widget(PART, "hw"))
     columns[1].selectbox(
         "Platform", list(dict.fromkeys([*PLATFORMS, model.platform])), key=widget(PART, "platform"), filter_mode=None
@@ -125,7 +127,7 @@ def _question(model: Model) -> Configuration:
 
 def _title(row: OperatorBreakdown) -> str:
     if row.basis == "roofline":
-        return "share of the least time on the roofline, %"
+        return "share of the least time, %"
     return "share of the bytes moved, %"
 
 
@@ -138,7 +140,9 @@ def _whence(model: Model, row: OperatorBreakdown, at: int, question: Configurati
         return
     floor = formatting.latency(row.latency_ms)
     st.caption(
-        escape(f"{traced}. Basis ┄ roofline: at least {floor} by the device's figures, not covered by measurement.")
+        escape(
+            f"{traced}. ┄ Estimate (specs only): at least {floor} by the device's figures, not covered by measurement."
+        )
     )
     with guarded("The prediction beside it"):
         if model.mode == "inference":
@@ -153,7 +157,7 @@ def _beside(model: Model, row: OperatorBreakdown, at: int, question: Configurati
         return
     latency = formatting.latency(document.latency_ms, document.latency_ms_low, document.latency_ms_high)
     explained = formatting.share(row.latency_ms / document.latency_ms)
-    words = f"The whole call: {latency} ({badge(document.basis, document.origin)}); the roofline explains {explained} of it."
+    words = f"The whole call: {latency} ({evidence_words(document.basis, document.origin)}); the device's figures explain {explained} of it."
     st.caption(escape(words))
     if document.explanation is not None:
         lines = [sum_line(document.explanation), *kernel_lines(document.explanation)]
@@ -171,7 +175,7 @@ def _faster(faster: Faster) -> None:
     words = f"What would make it faster: {change_words(faster.best)}{f'; {others}' if others else ''}."
     st.markdown(f"**{escape(words)}**")
     for what, command in checks(faster.best):
-        st.caption(escape(what))
+        st.caption(coded(what))
         to_paste(command)
 
 

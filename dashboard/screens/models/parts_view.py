@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import cast
 
 import altair as alt
 import msgspec
 import streamlit as st
 
 from dashboard import menu, ranking
-from dashboard.best_measured import columns, same_work_first
+from dashboard.best_measured import MeasuredRow, columns, how_run, same_work_first
 from dashboard.downloads import picture_files, sent_files, stem, table_files
-from dashboard.frame import basis_legend, chart, downloads, escape, places, plain_table, theme, to_paste
+from dashboard.frame import basis_legend, chart, downloads, escape, folded, places, plain_table, theme, to_paste
 from dashboard.page_state import adopt, go, widget
 from dashboard.screens.models import query
 from dashboard.screens.models import words as model
 from dashboard.screens.models.words import Model
-from dashboard.screens.recommend.words import number
+from dashboard.screens.recommend.words import RankedRow, number
 from dashboard.tables.result_table import Column, result_table
 from domain.answers import answer_document
 from domain.answers.model_profile import ModelProfile
 from domain.vocabulary import MODES
 from presentation import charts, formatting
+from presentation.answer_words import device_name, evidence_words, short_name
 
 __all__ = ["show_about", "show_answer", "show_coverage", "show_measured", "show_ranking", "show_tests"]
 
@@ -30,10 +32,9 @@ PAGE = "models"
 TOP = 15
 FIRST = 10
 """Devices that are shown before the others are asked for."""
-Rows = Sequence[Mapping[str, Any]]
 
 
-def show_answer(document: ModelProfile, rows: Sequence[dict[str, Any]]) -> None:
+def show_answer(document: ModelProfile, rows: Sequence[MeasuredRow]) -> None:
     """Show where the model is fastest among what was measured, or how to measure it."""
     with st.container(key="answer"):
         if rows:
@@ -48,8 +49,10 @@ def show_answer(document: ModelProfile, rows: Sequence[dict[str, Any]]) -> None:
         to_paste(f"assay bench {document.model.id}")
 
 
-def show_measured(document: ModelProfile, rows: Sequence[dict[str, Any]], at: int) -> None:
+def show_measured(document: ModelProfile, rows: Sequence[MeasuredRow], at: int) -> None:
     """Show the best measurement of each device, those of the headline's size first."""
+    if not rows:
+        return
     name = document.model.id
     alike, others = same_work_first(rows)
     ordered = [*alike, *others]
@@ -93,15 +96,14 @@ def show_ranking(model: Model, at: int) -> None:
         to_paste(f"assay bench {model.id}")
         return
     metric = charts.METRICS[model.metric]
-    best = rows[0]
-    show = metric.scale([number(best, metric.key)]).show(
-        *(number(best, key) for key in (metric.key, metric.low, metric.high))
-    )
-    sentence = f"Best: {charts.name_of(best)}, {show} ({best['basis']})"
+    sentence = _best(rows, metric)
     st.markdown(f"**{escape(sentence)}**")
-    if tied := ranking.tie_sentence(rows):
-        st.caption(tied)
-    drawn = charts.intervals(rows, metric, theme=theme(), ranked=True)
+    tied = sum(row["rank_band"] == rows[0]["rank_band"] for row in rows)
+    if tied > 1:
+        st.caption(f"A toss-up: the intervals of the first {tied} overlap.")
+    # One row a device: its name is enough, and longer words are cut on a phone.
+    named = [{**row, "named": short_name(str(row["hardware"]), row.get("hardware_count"))} for row in rows]
+    drawn = charts.intervals(named, metric, theme=theme(), ranked=True)
     chart(drawn, key=f"{PAGE} ranking", words=f"{model.id}: {sentence}")
     basis_legend(rows, answer.interval)
     st.caption("Ranked by the worse end of each interval: what is surely reached, not what may be.")
@@ -110,7 +112,7 @@ def show_ranking(model: Model, at: int) -> None:
         "Every configuration": ("compare", {}),
     }
     _ways(ways, {"model": model.id, "mode": model.mode})
-    result_table(columns(rows, "hardware"), key=f"{PAGE} ranked", words=f"Hardware for {model.id}")
+    folded("The same as a table", partial(_ranked, model, rows), key=f"{PAGE} ranked folded")
     shade = theme()
 
     def draw() -> alt.LayerChart:
@@ -120,6 +122,21 @@ def show_ranking(model: Model, at: int) -> None:
     name = stem(PAGE, model.id, at)
     pictures = picture_files(name, draw, f"Hardware for {model.id}", answer=sentence, footer=footer)
     downloads([*table_files(name, rows, as_of=at), *pictures], f"{PAGE} ranking")
+
+
+def _best(rows: Sequence[RankedRow], metric: charts.Metric) -> str:
+    """Say which device is best by a metric, how it runs, and how that is known."""
+    best = rows[0]
+    value, low, high = (number(best, key) for key in (metric.key, metric.low, metric.high))
+    device = device_name(str(best["hardware"]), best.get("hardware_count"))
+    known = evidence_words(best.get("basis"), best.get("origin"))
+    return f"Best: {device}, {metric.scale([value]).show(value, low, high)}, {how_run(cast('MeasuredRow', best))} ({known})"
+
+
+def _ranked(model: Model, rows: Sequence[RankedRow]) -> None:
+    with_rate = [cast("MeasuredRow", row) for row in rows if row.get("throughput_per_s")]
+    found = columns(with_rate, "hardware")
+    result_table(found, key=f"{PAGE} ranked", words=f"Hardware for {model.id}")
 
 
 def _ranking_bar(request: Model) -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import answers, menu
+from dashboard.best_measured import MeasuredRow, best_of_each, same_work_first
 from dashboard.downloads import sent_files, stem
 from dashboard.frame import coded, downloads, dropped, escape, guarded, header, provenance, titled, to_paste
 from dashboard.page_state import adopt, current, go, say, turn, widget
@@ -25,14 +27,16 @@ from dashboard.screens.models.parts_view import (
 from dashboard.screens.models.words import Model
 from dashboard.tables.result_table import result_table
 from domain.answers.model_profile import ModelProfile
-from domain.errors import NotFound
+from domain.errors import AssayError, NotFound
 from domain.vocabulary import CATEGORIES
 from presentation import formatting
 
 __all__ = ["show"]
 
+logger = logging.getLogger("assay.dashboard")
+
 PAGE = "models"
-LISTED = 50
+LISTED, MOST_SERVED = 50, 100
 QUESTION = "What is it, where does it run, and how fast?"
 TITLES = {
     "hardware": "By hardware",
@@ -147,7 +151,7 @@ def _one(model: Model, at: int, head: DeltaGenerator, strip: DeltaGenerator) -> 
         _provenance(st.container(width="content"), model, at, f"assay model show {row.id}")
         if st.button("What was never tried", key=f"{PAGE} gaps", type="tertiary", icon=":material/checklist:"):
             _never_tried(document, at)
-    rows = words.measured_rows(document, query.compared(row.id, at))
+    rows = _measured(document, at)
     show_answer(document, rows)
     model = _tabs(model)
     with guarded(TITLES[model.tab]):
@@ -156,11 +160,25 @@ def _one(model: Model, at: int, head: DeltaGenerator, strip: DeltaGenerator) -> 
         elif model.tab == "estimates":
             show_ranking(model, at)
         elif model.tab == "operators":
-            show_operators(model, document, at)
+            show_operators(model, same_work_first(rows)[0], at)
         elif model.tab == "tests":
             show_tests(document, at)
         else:
             show_about(document)
+
+
+def _measured(document: ModelProfile, at: int) -> list[MeasuredRow]:
+    """Return the fastest row of each device; of what is only served, by its tokens."""
+    name = document.model.id
+    rows = best_of_each(query.compared(name, at), "hardware")
+    if rows or not document.model.measurements:
+        return rows
+    try:
+        served = words.served_rows(query.ranking(name, at, "inference", "throughput", MOST_SERVED))
+    except AssayError as problem:
+        logger.info("No ranking of %s: %s", name, problem)
+        served = []
+    return served or words.noted_rows(document)
 
 
 def _never_tried(document: ModelProfile, at: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,9 +12,11 @@ import pandas as pd
 from assay.client.row_types import Match
 from assay.client.row_types import Model as ModelRow
 from dashboard.address import Params, Read, one_of, position, text, understood, whole
-from dashboard.best_measured import best_of_each, how_known, how_run, size_words, speed_words
+from dashboard.best_measured import MeasuredRow, best_of_each, how_known, how_run, size_words, speed_words
+from dashboard.differences import EVIDENCE
 from dashboard.evidence import about, row_path
 from dashboard.tables.result_table import Column
+from domain.answers import Recommendation, answer_document
 from domain.answers.model_profile import (
     Alternative,
     FamilyPlatform,
@@ -44,11 +46,12 @@ __all__ = [
     "family_columns",
     "headline",
     "listed",
-    "measured_rows",
+    "noted_rows",
     "operators_table",
     "parts",
     "platforms_columns",
     "read_model",
+    "served_rows",
     "siblings_columns",
     "standing",
 ]
@@ -174,11 +177,19 @@ def facts_line(row: ModelIdentity) -> str:
     return " · ".join(filter(None, parts)) or "nothing is known of it yet"
 
 
-def measured_rows(document: ModelProfile, compared: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the fastest row of each device; where none has a throughput of items, those that have one of tokens."""
-    rows = best_of_each(compared, "hardware")
-    if rows:
-        return rows
+def served_rows(answer: Recommendation) -> list[MeasuredRow]:
+    """Return what was measured of a model that is served, by the tokens a second of each device; no estimate is among it."""
+    ranked: list[dict[str, Any]] = answer_document(answer)["ranked"]
+    tokens = [
+        {**row, "throughput_per_s": row["tokens_per_s"], "unit": "tokens/s"}
+        for row in ranked
+        if row.get("basis") in EVIDENCE and row.get("tokens_per_s")
+    ]
+    return best_of_each(tokens, "hardware")
+
+
+def noted_rows(document: ModelProfile) -> list[MeasuredRow]:
+    """Return the fastest places that the profile of a model names."""
     places = [
         {
             **msgspec.structs.asdict(place),
@@ -192,7 +203,7 @@ def measured_rows(document: ModelProfile, compared: Sequence[Mapping[str, Any]])
     return best_of_each(places, "hardware")
 
 
-def headline(alike: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+def headline(alike: Sequence[MeasuredRow]) -> tuple[str, str]:
     """Say where the model is fastest among rows of one size: the figure with its device, then how it was run and is known."""
     best = alike[0]
     many, several = len({row["hardware"] for row in alike}), (best.get("hardware_count") or 1) > 1

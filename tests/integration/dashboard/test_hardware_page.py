@@ -204,7 +204,7 @@ def test_kernels_stand_beside_what_the_model_thinks_of_them(asked: str, tables: 
     assert tables.column(table, "Measured µs")[at] == 4000.0
     estimate = tables.column(table, "Estimate µs")[at]
     assert tables.column(table, "÷ estimate")[at] == pytest.approx(4000.0 / estimate)
-    assert tables.column(table, "Measured basis")[at] == "● measured"
+    assert tables.column(table, "Measured is")[at] == "● measured"
     test.selectbox(key="hardware operator").set_value("norm").run()
     assert given(test, "operator") == "norm"
     assert tables.column(table, "Kernel") == ["norm-768", "norm-4096"]
@@ -231,7 +231,7 @@ def test_what_was_never_tried_and_what_is_like_it(asked: str, tables: Tables) ->
     assert tables.column("hardware families", "Tried") == [row["tried_share"] for row in told["items"]]
     run(id=DEVICE, tab="siblings")
     at = tables.column("hardware siblings", "Hardware", "links").index(f"hardware?id={OTHER}")
-    assert plain(tables.column("hardware siblings", "Speed on what both ran", "shown")[at]) == "× 20 slower"
+    assert plain(tables.column("hardware siblings", "Speed", "shown")[at]) == "× 20 slower"
     assert tables.column("hardware siblings", "Shared models")[at] == 1
 
 

@@ -112,6 +112,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Tables:
 
 def run(**params: str) -> AppTest:
     test = AppTest.from_function(script, default_timeout=60)
+    test.session_state["models ranked folded"] = True
     for name, value in params.items():
         test.query_params[name] = value
     found = test.run()
@@ -303,4 +304,17 @@ def test_a_row_of_the_list_leads_to_the_model_and_what_it_rests_on_to_the_measur
     assert len(page.page.context.pages) == 1, "a name opens in the same tab"
     page.page.get_by_role("link", name="● measured").click()
     page.page.wait_for_function("location.pathname.endsWith('/runs') && location.search.includes('row=')")
+    assert page.wrong == []
+
+
+CUT = """() => [...document.querySelectorAll('.assay-table tbody th, .assay-table td.long')]
+    .filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.innerText)"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", [(390, "light")], indirect=True)
+def test_no_name_is_cut_on_a_phone(page: Any, dashboards: Any, known_url: str) -> None:
+    text = page.open(f"{dashboards(known_url)}/models?id=openai/whisper-small&tab=operators")
+    assert "aten.scaled_dot_product" in text
+    assert page.page.evaluate(CUT) == []
     assert page.wrong == []

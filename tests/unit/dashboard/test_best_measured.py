@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard.best_measured import best_of_each, columns, same_work_first
+from dashboard.best_measured import best_of_each, columns, how_run, known_words, same_work_first, speed_words
 from presentation import formatting
 
 
@@ -56,3 +56,25 @@ def test_a_table_has_raw_values_intervals_and_ways_to_what_they_rest_on() -> Non
     assert told["Known"].links == ["runs?row=e-1", "runs?row=e-1"]
     assert "Sequence length" not in told and "Load" not in told, "what is alike in all is said once, above"
     assert "Sequence length" in [column.head for column in columns([*rows, row(sequence_length=16)], "hardware")]
+
+
+def test_an_interval_narrower_than_the_figures_is_not_written() -> None:
+    sure = row(latency_ms_low=80.0, latency_ms_high=80.00001)
+    assert formatting.plain(speed_words(best_of_each([sure], "hardware")[0])) == "100 items/s"
+
+
+def test_what_is_served_has_a_load_in_place_of_a_batch_and_an_unknown_precision_is_missing() -> None:
+    served = row(batch_size=None, concurrency=64, precision="unknown", unit="tokens/s")
+    told = {column.head: column for column in columns([served], "hardware")}
+    assert told["Load"].values == ["64 at a time"] and "Batch" not in told
+    assert told["Precision"].values == [None] and told["Tokens/s"].values == [100.0]
+    assert how_run(served) == "cuda · precision unknown · 64 at a time"
+
+
+def test_an_estimate_is_called_one() -> None:
+    assert [known_words(basis) for basis in ("measured", "imported", "predicted", "roofline")] == [
+        "● measured",
+        "○ imported",
+        "▷ estimate",
+        "┄ estimate (specs only)",
+    ]

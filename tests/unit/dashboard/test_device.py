@@ -80,7 +80,7 @@ def test_siblings_tell_ratios_and_speed_and_nothing_where_nothing_is_shared() ->
         {**base, "id": "three"},
     ]
     columns = of(words.siblings_columns(msgspec.convert(rows, list[ComparedSibling])))
-    assert [plain(value) for value in columns["Speed on what both ran"].shown] == ["50 % faster", formatting.MISSING]
+    assert [plain(value) for value in columns["Speed"].shown] == ["50 % faster", formatting.MISSING]
     assert [plain(value) for value in columns["Peak"].shown] == ["× 2.00 fp16", formatting.MISSING]
     assert (columns["Peak"].values, columns["Hardware"].links[0]) == ([2.0, None], "hardware?id=two")
 

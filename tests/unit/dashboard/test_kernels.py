@@ -153,8 +153,8 @@ def test_the_tables_have_the_raw_figures_in_microseconds() -> None:
     row, other = table.to_dict("records")
     assert (row["Estimate µs"], row["Low µs"], row["High µs"]) == (40.0, 35.0, 45.0)
     assert (row["Measured µs"], row["÷ estimate"], row["Interval"]) == (50.0, 1.25, "✕ outside")
-    assert row["Measured basis"] == "● measured"
-    assert other["Measured basis"] == other["Interval"] == formatting.MISSING
+    assert row["Measured is"] == "● measured"
+    assert other["Measured is"] == other["Interval"] == formatting.MISSING
     points = points_table(answer(points=[point(share=0.2, row=1), point()]).points).to_dict("records")
     assert [row["Of its roof, %"] for row in points] == [50.0, 20.0]
     assert (points[0]["Time µs"], points[0]["Event"]) == (40.0, "e-1")

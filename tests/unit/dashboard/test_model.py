@@ -9,6 +9,7 @@ from assay.client.row_types import Model as ModelRow
 from dashboard.address import parameters
 from dashboard.screens.models import words
 from dashboard.screens.models.words import Model
+from domain.answers import RankedOption, Recommendation
 from domain.answers.model_profile import ModelProfile, OperatorBreakdown, TriedPlatform
 from presentation import formatting
 from presentation.charts import chart_files
@@ -95,15 +96,30 @@ def test_facts_say_what_is_not_known() -> None:
 
 
 def test_the_fastest_is_said_with_its_size_its_unit_and_how_it_is_known() -> None:
-    rows = words.measured_rows(told(best=[best(hardware_count=8, precision=None)]), [])
+    rows = words.noted_rows(told(best=[best(hardware_count=8, precision=None)]))
     figure, how = words.headline(rows)
     assert plain(figure) == "400 items/s on 8 × acme-one"
     assert how == (
         "The only device measured at image size 224: cuda · precision unknown · batch 8 (● measured, no interval)"
     )
-    (tokens,) = words.measured_rows(told(best=[best(unit="tokens/s")]), [])
+    (tokens,) = words.noted_rows(told(best=[best(unit="tokens/s")]))
     assert plain(words.headline([tokens])[0]) == "400 tokens/s on acme-one"
-    assert words.measured_rows(told(), []) == []
+    assert words.noted_rows(told()) == []
+
+
+def test_what_is_served_is_told_by_its_tokens_without_estimates() -> None:
+    base = {"rank": 1, "configuration": "c", "platform": "cuda", "precision": "fp8", "throughput_per_s": 2.0}
+    ranked = [
+        RankedOption(**base, hardware="acme-one", basis="imported", tokens_per_s=900.0, hardware_count=8),
+        RankedOption(**base, hardware="acme-two", basis="measured", tokens_per_s=300.0, concurrency=4),
+        RankedOption(**base, hardware="acme-three", basis="predicted", tokens_per_s=9000.0),
+    ]
+    required = [field.name for field in msgspec.structs.fields(Recommendation) if field.required]
+    rows = words.served_rows(Recommendation(**{**dict.fromkeys(required), "ranked": ranked}))
+    assert [row["hardware"] for row in rows] == ["acme-two", "acme-one"], "each of eight does less than the one"
+    figure, how = words.headline(rows)
+    assert plain(figure) == "300 tokens/s on acme-two"
+    assert how == "Fastest of 2 devices: cuda · fp8 · 4 at a time (● measured, no interval)"
 
 
 def test_a_model_is_told_in_a_line_without_what_nobody_knows() -> None:
