@@ -1,42 +1,32 @@
-"""Ranked rows as people read them: rank bands, tables and files."""
+"""Ranked rows as people read them: rank bands, prices, sentences and files."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
-import pandas as pd
-from pandas.io.formats.style import Styler
 
-from dashboard.screens.recommend.limits import chance
-from dashboard.screens.recommend.words import (
-    RankedRow,
-    energy_doubt,
-    figures,
-    number,
-    price_doubt,
-    price_words,
-    shown,
-    title,
-)
-from domain.answers import AtHand, Front, Pick, RankedOption, Recommendation
+from dashboard.screens.recommend.words import RankedRow, figures, shown
+from domain.answers import AtHand, Front, FrontOption, Pick, RankedOption, Recommendation
 from presentation import formatting
-from presentation.charts import COST, ENERGY, LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
+from presentation.answer_words import PriceUnit, usd_per_unit
+from presentation.charts import COST, LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
 from presentation.palette import badge
 
 __all__ = [
     "answer_sentence",
     "at_hand_words",
     "banded",
-    "brief",
     "completed",
     "csv_file",
     "drawn",
     "metric_for",
-    "table",
+    "price_metric",
+    "priced",
+    "rows_of",
     "tie_sentence",
 ]
 
@@ -104,6 +94,12 @@ PART_COLUMNS = ("weights_bytes", "kv_cache_bytes", "activations_bytes", "runtime
 ERROR_COLUMNS = ("cosine", "max_absolute", "outcome")
 
 
+def price_metric(unit: PriceUnit) -> Metric:
+    """Return the price of a unit of the work as a chart draws it."""
+    keys = ("unit_usd", "unit_usd_low", "unit_usd_high")
+    return Metric(*keys, "Price", lambda _: formatting.price_scale(unit.words), COST.better)
+
+
 def metric_for(objective: str) -> Metric:
     """Return the metric that an objective is drawn by; of a mix, the one with the most weight."""
     weights = [part.partition(":") for part in objective.split(",")]
@@ -114,7 +110,7 @@ def metric_for(objective: str) -> Metric:
 def completed(row: Row) -> dict[str, Any]:
     """Add what follows from an answer's row: intervals, the runtime in one word, asked and actual, what tells it apart.
 
-    Throughput is work over latency and cost is time at a price: their intervals are that of the latency.
+    Throughput is work over latency and a price is paid for its time: their intervals are that of the latency.
     """
     document = dict(row)
     rate, value, low, high = (
@@ -122,9 +118,9 @@ def completed(row: Row) -> dict[str, Any]:
     )
     if rate and value and low and high and row.get(THROUGHPUT.low) is None:
         document |= {THROUGHPUT.low: rate * value / high, THROUGHPUT.high: rate * value / low}
-    cost = row.get("usd_per_million")
+    cost = row.get("unit_usd")
     if cost and value and low and high:
-        document |= {COST.low: cost * low / value, COST.high: cost * high / value}
+        document |= {"unit_usd_low": cost * low / value, "unit_usd_high": cost * high / value}
     document |= {
         "peak_memory_bytes_low": row.get("memory_low_bytes"),
         "peak_memory_bytes_high": row.get("memory_high_bytes"),
@@ -141,28 +137,36 @@ def completed(row: Row) -> dict[str, Any]:
     return document
 
 
+def rows_of(answer: Recommendation, unit: PriceUnit) -> list[RankedRow]:
+    """Return the ranked options as they are drawn, with the price of a unit of the work and their bands of ranks."""
+    return banded([priced(option, unit) for option in answer.ranked])
+
+
+def priced(option: RankedOption | FrontOption, unit: PriceUnit) -> RankedRow:
+    """Return an option as it is drawn, with the price of a unit of the work."""
+    row = msgspec.to_builtins(option) | {"unit_usd": usd_per_unit(option, unit), "price_unit": unit.words}
+    return cast("RankedRow", completed(row))
+
+
 def banded(rows: Sequence[RankedRow]) -> list[RankedRow]:
     """Give rows that the service found tied with the first of them one band of ranks: `1–3`."""
     ranks: dict[Any, list[Any]] = {}
     for row in rows:
         ranks.setdefault(row.get("tied_with") or row.get("rank"), []).append(row.get("rank"))
     bands = {first: f"{rank[0]}–{rank[-1]}" if len(rank) > 1 else str(first) for first, rank in ranks.items()}
-    return [
-        cast("RankedRow", {**completed(row), "rank_band": bands[row.get("tied_with") or row.get("rank")]})
-        for row in rows
-    ]
+    return [cast("RankedRow", {**row, "rank_band": bands[row.get("tied_with") or row.get("rank")]}) for row in rows]
 
 
-def drawn(rows: Sequence[RankedRow], front: Front, picks: Sequence[Pick] = ()) -> list[RankedRow]:
+def drawn(rows: Sequence[RankedRow], front: Front, unit: PriceUnit, picks: Sequence[Pick] = ()) -> list[RankedRow]:
     """Return the rows with the picks, marked as `picked`, and what else nothing beats: neither needs to be among the rows."""
     chosen = {pick.option.configuration: pick.option for pick in picks}
     listed = {row.get("configuration") for row in rows}
     ranks = {row.get("rank") for row in rows}
-    others = [completed(msgspec.structs.asdict(option)) for option in front.options if option.rank not in ranks]
+    others = [priced(option, unit) for option in front.options if option.rank not in ranks]
     return [
         *(cast("RankedRow", {**row, "picked": row.get("configuration") in chosen}) for row in rows),
         *(
-            cast("RankedRow", {**completed(msgspec.to_builtins(option)), "picked": True})
+            cast("RankedRow", {**priced(option, unit), "picked": True})
             for name, option in chosen.items()
             if name not in listed
         ),
@@ -174,9 +178,7 @@ def answer_sentence(rows: Sequence[RankedRow], metric: Metric, percentile: str) 
     """Say the answer in one line: the best row, its value with interval, what it rests on."""
     best = rows[0]
     first = shown(best, metric)
-    if metric is COST:
-        first += " a million items"
-    elif metric is LATENCY and not best.get("latency_is_mean"):
+    if metric is LATENCY and not best.get("latency_is_mean"):
         first = f"{percentile} {first}"
     parts = [first, *(figure for figure in figures(best, metric, percentile) if figure)]
     if metric is not METRICS["memory"] and best.get("peak_memory_bytes") is not None:
@@ -205,87 +207,7 @@ def tie_sentence(rows: Sequence[RankedRow]) -> str | None:
     tied = [row for row in rows if row.get("rank_band") == rows[0].get("rank_band")]
     if len(tied) < 2:
         return None
-    return f"Ranks {tied[0]['rank_band']} cannot be told apart: their intervals overlap."
-
-
-def brief(rows: Sequence[RankedRow]) -> dict[str, list[str]]:
-    """Return in words what each row is, its figures with their intervals, and what it rests on; no figure that none has."""
-    figured = {metric.title: [_shown(row, metric) for row in rows] for metric in METRICS.values()}
-    return {
-        "Rank": [str(row.get("rank_band") or row.get("rank") or formatting.MISSING) for row in rows],
-        "Configuration": [name_of(row) for row in rows],
-        **{head: words for head, words in figured.items() if set(words) != {formatting.MISSING}},
-        "n": [_counted(row.get("n")) for row in rows],
-        "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
-    }
-
-
-def _shown(row: RankedRow, metric: Metric) -> str:
-    """Write one metric of a row, and what is doubted about an energy."""
-    doubt = energy_doubt(row) if metric is ENERGY else None
-    return shown(row, metric) + (f" ({doubt})" if doubt not in (None, "valid") else "")
-
-
-def _counted(n: int | None) -> str:
-    return formatting.MISSING if n is None else formatting.count(n)
-
-
-def table(rows: Sequence[RankedRow]) -> Styler:
-    """Return the ranking as a table that sorts on raw numbers and shows them with three figures."""
-    time = formatting.latency_scale([row.get("latency_ms") for row in rows])
-    rate = formatting.throughput_scale([row.get("throughput_per_s") for row in rows])
-    size = formatting.memory_scale([row.get("peak_memory_bytes") for row in rows])
-    heads: dict[str, Callable[[RankedRow], float | None]] = {
-        f"Latency {time.unit}": lambda row: time.of(row.get("latency_ms")),
-        "First token ms": lambda row: row.get("ttft_ms"),
-        "Each token ms": lambda row: row.get("tpot_ms"),
-        f"Throughput {rate.unit}": lambda row: rate.of(row.get("throughput_per_s")),
-        "Tokens /s": lambda row: row.get("tokens_per_s"),
-        f"Memory {size.unit}": lambda row: size.of(row.get("peak_memory_bytes")),
-        "$ a million": lambda row: number(row, COST.key),
-        "$/h": lambda row: row.get("usd_per_hour"),
-        "J an item": lambda row: number(row, ENERGY.key),
-        "W drawn": lambda row: row.get("power_w"),
-        "vs plain CPU ×": lambda row: row.get("speedup_over_cpu"),
-    }
-    columns = {head: pd.Series([read(row) for row in rows], dtype="float64") for head, read in heads.items()}
-    named = {
-        "Rank": [str(row.get("rank_band") or row.get("rank") or formatting.MISSING) for row in rows],
-        "Hardware": [title(row) for row in rows],
-        "Platform": [_word(row.get("platform")) for row in rows],
-        "Precision": [_word(row.get("precision")) for row in rows],
-        "Compiled": ["yes" if row.get("compiled") else None for row in rows],
-        "Batch": pd.Series([row.get("batch_size") for row in rows], dtype="Int64"),
-        "At a time": pd.Series([row.get("concurrency") for row in rows], dtype="Int64"),
-    }
-    spread = [
-        formatting.interval(
-            row.get("latency_ms_low"), row.get("latency_ms_high"), time, value=row.get("latency_ms"), unit=False
-        )
-        for row in rows
-    ]
-    rests = {
-        "Meets all with": [_surely(row) for row in rows],
-        "Price of": [price_words(row) for row in rows],
-        "Price to check": [price_doubt(row) for row in rows],
-        "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
-        "Energy is": [energy_doubt(row) for row in rows],
-        "n": pd.Series([row.get("n") for row in rows], dtype="Int64"),
-        "Evidence": pd.Series([_length(row.get("evidence")) for row in rows], dtype="Int64"),
-        "Why": [_word(row.get("why")) for row in rows],
-        "Why above the next": [_word(row.get("why_above_next")) for row in rows],
-    }
-    frame = pd.DataFrame({**named, **columns, **rests})
-    frame.insert(list(frame).index(f"Latency {time.unit}") + 1, f"Interval {time.unit}", spread)
-    kept = {f"Latency {time.unit}", "n", "Evidence"} | ({"Batch"} if frame["At a time"].isna().all() else set())
-    empty = [
-        head for head in frame if head not in kept and (frame[head].isna() | (frame[head] == formatting.MISSING)).all()
-    ]
-    frame = frame.drop(columns=empty)
-    formats: dict[str, Callable[[float], str]] = {head: formatting.significant for head in columns if head in frame}
-    return frame.style.format(
-        formats | ({"$/h": formatting.money} if "$/h" in frame else {}), na_rep=formatting.MISSING
-    )
+    return f"Ranks {tied[0]['rank_band']} are too close to call: their intervals overlap."
 
 
 def csv_file(answer: Recommendation) -> bytes:
@@ -308,21 +230,6 @@ def csv_file(answer: Recommendation) -> bytes:
         cells = ["" if value is None else value for value in values]
         writer.writerow([answer.model, *cells, " ".join(option.evidence or ()), answer.position, answer.predictor])
     return out.getvalue().encode()
-
-
-def _length(value: Any) -> int | None:
-    return None if value is None else len(value)
-
-
-def _word(text: str | None) -> str:
-    return text or formatting.MISSING
-
-
-def _surely(row: RankedRow) -> str | None:
-    """The least of the probabilities with which the limits are met; None where no limit was set."""
-    limits = row.get("meets") or ()
-    known = [limit["probability"] for limit in limits if limit["probability"] is not None]
-    return chance(None if len(known) < len(limits) else min(known)) if limits else None
 
 
 def _met(option: RankedOption) -> str:

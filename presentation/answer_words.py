@@ -4,25 +4,43 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from domain.answers import Call, Figures, Pick, RankedOption, Recommendation, Workload
+from domain.answers import Figures, FrontOption, Pick, RankedOption, Recommendation
 from domain.catalogues import hardware
 from presentation import formatting
 
 __all__ = [
     "PICKS",
     "PickWords",
+    "PriceUnit",
     "device_name",
     "evidence_words",
     "pick_words",
     "price_doubt",
+    "price_unit",
     "short_name",
     "unit_price",
+    "usd_per_unit",
 ]
 
 PICKS = {"fastest": "Fastest", "cheapest": "Cheapest", "best_measured": "Best measured"}
 """Titles of the picks by name, in the order in which they are shown."""
 _PREFIXES = ("NVIDIA ", "AMD ", "Intel ", "Qualcomm ", "GeForce ")
 _SEEN = {"measured": "measured", "imported": "imported", "roofline": "estimate (specs only)"}
+
+
+LEAST_USD = 1e-3
+"""The least price that is written for the usual unit."""
+
+
+class PriceUnit(NamedTuple):
+    """The unit of a price in words, and how many of them a million items are; None where that differs from option to option.
+
+    Prices of `tokens` follow from the tokens a second where those are known.
+    """
+
+    words: str
+    in_a_million: float | None
+    tokens: bool = False
 
 
 class PickWords(NamedTuple):
@@ -64,24 +82,46 @@ def evidence_words(basis: str | None, origin: str | None = None) -> str:
     return f"{words}, SIMULATED" if origin == "simulated" else words
 
 
-def unit_price(row: Figures, call: Call | None, workload: Workload) -> str:
-    """Return what a unit of the work costs, in the unit in which such work is sold.
+def price_unit(answer: Recommendation) -> PriceUnit:
+    """Return the unit in which such work is sold: the same for all prices of an answer.
 
-    A million tokens of a language model, an hour of audio, a thousand images, a million calls of anything else.
+    A million tokens of a language model, an hour of audio, a thousand images, a million calls of anything else; a thousand
+    hours or a million images where one price would be less than a tenth of a cent.
     """
-    hour = row.usd_per_hour
-    if hour is None:
-        return formatting.MISSING
-    unit = "" if call is None else call.unit
-    if unit in ("generation", "request") and row.tokens_per_s:
-        return _price(hour / row.tokens_per_s / 3600 * 1e6, "M tokens")
-    if unit in ("transcription", "recording") and row.realtime_factor:
-        return _price(hour / row.realtime_factor, "h of audio", "1,000 h of audio")
-    if row.usd_per_million is None:
-        return formatting.MISSING
-    if unit == "image" or (workload.image_size is not None and workload.mode == "inference"):
-        return _price(row.usd_per_million / 1e3, "1,000 images", "M images")
-    return _price(row.usd_per_million, "M calls")
+    call, work = answer.call, answer.workload
+    kind = "" if call is None else call.unit
+    if kind in ("generation", "request"):
+        tokens = work.output_tokens or (call.items.get("output_tokens") if call is not None else None)
+        return PriceUnit("M tokens", tokens, tokens=True)
+    if kind in ("transcription", "recording") and work.audio_seconds:
+        unit, larger = PriceUnit("h of audio", work.audio_seconds * 1e6 / 3600), "1,000 h of audio"
+    elif kind == "image" or (work.image_size is not None and work.mode == "inference"):
+        unit, larger = PriceUnit("1,000 images", 1e3), "M images"
+    else:
+        return PriceUnit("M calls", 1.0)
+    assert unit.in_a_million is not None
+    options: list[Figures | FrontOption] = [
+        *answer.ranked,
+        *(pick.option for pick in answer.picks),
+        *answer.front.options,
+    ]
+    least = min((usd for row in options if (usd := usd_per_unit(row, unit))), default=1.0)
+    return unit if least >= LEAST_USD else PriceUnit(larger, unit.in_a_million / 1e3)
+
+
+def usd_per_unit(row: Figures | FrontOption, unit: PriceUnit) -> float | None:
+    """Return what a unit of the work costs with an option, in US dollars; None where nobody has a price."""
+    hour, rate = getattr(row, "usd_per_hour", None), getattr(row, "tokens_per_s", None)
+    if unit.tokens and hour is not None and rate:
+        return float(hour / rate / 3600 * 1e6)
+    if row.usd_per_million is None or not unit.in_a_million:
+        return None
+    return row.usd_per_million / unit.in_a_million
+
+
+def unit_price(row: Figures | FrontOption, unit: PriceUnit) -> str:
+    """Return what a unit of the work costs with an option: `$0.142 / M calls`."""
+    return formatting.price_scale(unit.words).show(usd_per_unit(row, unit))
 
 
 def price_doubt(row: Figures) -> str:
@@ -91,17 +131,10 @@ def price_doubt(row: Figures) -> str:
     return f"price of {row.price.date}" if row.price.date else "undated price"
 
 
-def _price(usd: float, unit: str, thousand: str | None = None) -> str:
-    """Write a price; `thousand` names a thousand units, which a price of less than a tenth of a cent is written for."""
-    if thousand is not None and usd < 1e-3:
-        usd, unit = usd * 1e3, thousand
-    return f"${formatting.significant(usd)} / {unit}"
-
-
 def pick_words(pick: Pick, answer: Recommendation) -> PickWords:
     """Return a pick in words."""
     row = pick.option
-    price = unit_price(row, answer.call, answer.workload)
+    price = unit_price(row, price_unit(answer))
     speed = _speed(row, answer)
     return PickWords(
         title=PICKS.get(pick.name, pick.name),

@@ -33,6 +33,7 @@ __all__ = [
     "parameters",
     "percentile",
     "plain",
+    "price_scale",
     "samples",
     "share",
     "si",
@@ -78,6 +79,17 @@ class Scale(NamedTuple):
         return self.unit if self.unit.startswith("/") else SPACE + self.unit
 
 
+class _Price(Scale):
+    """US dollars for a unit of work, with the sign before the amount."""
+
+    def show(self, value: float | None, low: float | None = None, high: float | None = None) -> str:
+        """Write a price, with its interval where both ends are known: `$0.142 / M calls (0.10–0.20)`."""
+        if not _known(value):
+            return MISSING
+        amount, opened, ends = Scale("", 1.0).show(value, low, high).partition(" (")
+        return f"${amount.rstrip(SPACE)}{self.unit.removeprefix('$')}{opened}{ends}"
+
+
 MICROSECONDS, MILLISECONDS, SECONDS = Scale("µs", 1e-3), Scale("ms", 1.0), Scale("s", 1e3)
 PER_SECOND, THOUSANDS, MILLIONS = Scale("/s", 1.0), Scale("k/s", 1e3), Scale("M/s", 1e6)
 MILLIJOULES, JOULES, KILOJOULES = Scale("mJ", 1e-3), Scale("J", 1.0), Scale("kJ", 1e3)
@@ -114,6 +126,11 @@ def energy_scale(values_j: Iterable[float | None]) -> Scale:
     if middle is None:
         return JOULES
     return MILLIJOULES if middle < 0.1 else JOULES if middle < 1e4 else KILOJOULES
+
+
+def price_scale(unit: str) -> Scale:
+    """Return how prices of a unit of work are written, with three figures: `$0.142 / M calls`; of no unit `$0.142`."""
+    return _Price(f"$ / {unit}" if unit else "$", 1.0)
 
 
 def latency(

@@ -39,7 +39,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     """A column of a table: the raw values by which it sorts, and how they are shown.
 
     `shown` are the words of each cell (by default numbers with three figures), `links` where each leads. `low` and `high` draw an
-    interval beside a number. `parts` are counts by verdict, drawn as a bar. `help` is the head's tip.
+    interval beside a number, `share` (0–1) how full something is. `parts` are counts by verdict, drawn as a bar. `help` is the head's
+    tip.
     """
 
     head: str
@@ -48,6 +49,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     links: Sequence[str | None] | None = None
     low: Sequence[float | None] | None = None
     high: Sequence[float | None] | None = None
+    share: Sequence[float | None] | None = None
     parts: Sequence[Mapping[str, int]] | None = None
     help: str = ""
 
@@ -104,7 +106,7 @@ def _sent(column: Column) -> dict[str, Any]:
         "values": values,
         "shown": list(shown),
     }
-    for name in ("links", "low", "high", "parts"):
+    for name in ("links", "low", "high", "share", "parts"):
         part = getattr(column, name)
         if part is not None:
             sent[name] = [dict(item) if isinstance(item, Mapping) else _raw(item) for item in part]

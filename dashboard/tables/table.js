@@ -109,6 +109,7 @@ class Table {
       if (link) cell.append(made("a", "", { href: link, textContent: text }));
       else cell.append(made("span", column.values[at] === null ? "missing" : "", { textContent: text }));
       if (column.low) cell.append(this.scales[place](column, at));
+      if (column.share) cell.append(filled(column.share[at]));
       row.append(cell);
     });
     return row;
@@ -167,6 +168,16 @@ function scale(column) {
     bar.append(dot);
     return bar;
   };
+}
+
+// How full something is; what is over the brim is full.
+function filled(share) {
+  const bar = made("span", "filled", { ariaHidden: "true" });
+  if (share === null) bar.classList.add("unknown");
+  const part = made("i", share > 1 ? "over" : "");
+  part.style.width = `${100 * Math.min(share ?? 0, 1)}%`;
+  bar.append(part);
+  return bar;
 }
 
 function mixed(parts, colours) {

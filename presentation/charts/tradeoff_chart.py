@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import altair as alt
 
@@ -12,7 +12,8 @@ from presentation import formatting
 from presentation.answer_words import short_name
 from presentation.charts.axes import axis_of, scale_of
 from presentation.charts.frame import Rows, finish, refuse_too_many
-from presentation.charts.marks import ends_of, line_of, points, rules, ticks
+from presentation.charts.label_layout import Spot, labels, place_labels
+from presentation.charts.marks import TOOLTIP, ends_of, line_of, points, rules, ticks
 from presentation.charts.metrics import LATENCY, THROUGHPUT, Metric, Row, name_of
 from presentation.palette import INKS, Ink, Theme
 
@@ -20,16 +21,8 @@ __all__ = ["Limit", "can_be_drawn", "tradeoff"]
 
 LABELLED = 3
 """Rows that carry their names where none is picked and nothing is on the front; the others tell them when pointed at."""
-WIDTH, HEIGHT, PER_LETTER, LINE, MARK = 640, 250, 7, 13, 8
-"""Pixels of a page, of the picture on it, of a letter, of a line and of half a mark, by which names are kept apart."""
 NEAR = 2.0
 """A limit further than that from all rows is off the picture: it would push them together."""
-SIDES: dict[str, tuple[Literal["left", "right"], int, int]] = {
-    "right above": ("left", 9, -11),
-    "left above": ("right", -9, -11),
-    "right below": ("left", 9, 13),
-    "left below": ("right", -9, 13),
-}
 
 
 class Limit(NamedTuple):
@@ -50,7 +43,7 @@ def tradeoff(
 ) -> alt.LayerChart:
     """Draw latency against `up`, throughput or cost, with the rows that are `on_front` joined by a step line.
 
-    Rows that are `picked`, and those on the front, carry their names. Where some are picked these alone show their
+    Rows that are `picked` or `added`, and those on the front, carry their names. Where some are picked these alone show their
     intervals, which the others tell when pointed at.
     The line is dashed where one of them was not measured. Rows that lack either number are left out: the caller counts
     them with `can_be_drawn`. Raise ValueError beyond `MAX_MARKS`.
@@ -61,20 +54,23 @@ def tradeoff(
     y_unit = up.scale([row[up.key] for row in matching_rows])
     lines = [
         line_of(row, index, LATENCY, x_unit, ranked=True)
-        | {"up": y_unit.of(row[up.key]), "short": "", "side": ""}
+        | {"up": y_unit.of(row[up.key])}
         | {"risen": y_unit.show(row[up.key], row.get(up.low), row.get(up.high)), "front": bool(row.get("on_front"))}
         | {"picked": bool(row.get("picked"))}
         for index, row in enumerate(matching_rows)
     ]
     ink = INKS[theme]
     picked = [line for line in lines if line["picked"]]
+    others = [line for line in lines if picked and not line["picked"] and None not in (line["low"], line["high"])]
     ends = _with_limit(
         [*ends_of(picked), *(line["value"] for line in lines)] if picked else ends_of(lines), limit, x_unit
     )
     for line in lines:
         line["detail"] += f" · {line['risen']}"
     ups = [line["up"] for line in lines]
-    _name(lines, _names(matching_rows), ends, _room(ups), shown=picked or lines)
+    spots = [_spot(line, ends, _room(ups), drawn=not picked or line["picked"]) for line in lines]
+    for line, placed in zip(lines, place_labels(_names(matching_rows), spots), strict=True):
+        line |= placed
     x_axis = axis_of(f"{percentile} latency, {x_unit.unit} (log), {LATENCY.better}", ink, ends)
     y_axis = axis_of(f"{up.title}, {y_unit.unit} (log), {up.better}", ink, _room(ups))
     x = alt.X("value:Q", scale=scale_of(ends, True), axis=x_axis)
@@ -98,13 +94,14 @@ def tradeoff(
             picture=picture,
         ),
         points(base, x, matching_rows, theme, picture=picture),
+        *(_pointed_at(others, y, scale_of(ends, True), x_axis, matching_rows, theme) if not picture else ()),
         # A layer without marks is set up by the browser all the same.
         *(
             [ticks(base, x, matching_rows, theme, picture=picture)]
             if any(line["basis"] == "roofline" for line in lines)
             else []
         ),
-        *(_named(base, x, ink, side) for side in SIDES if any(line["side"] == side for line in lines)),
+        *labels(lines, x, y, ink),
     ]
     return finish(alt.layer(*layers), height=320, theme=theme, picture=picture)
 
@@ -114,47 +111,35 @@ def can_be_drawn(row: Row, up: Metric) -> bool:
     return _positive(row.get("latency_ms")) and _positive(row.get(up.key))
 
 
-def _named(base: alt.Chart, x: alt.X, ink: Ink, side: str) -> alt.Chart:
-    align, dx, dy = SIDES[side]
-    near = base.transform_filter(alt.datum.side == side)
-    return near.mark_text(align=align, dx=dx, dy=dy, fontSize=12, color=ink.text).encode(x=x, text=alt.Text("short:N"))
-
-
-def _name(
+def _pointed_at(
     lines: Sequence[dict[str, Any]],
-    named: Mapping[int, str],
-    ends: Sequence[float],
-    ups: Sequence[float],
-    *,
-    shown: Sequence[dict[str, Any]],
-) -> None:
-    """Give rows their names where there is room, best first: over no mark, interval that is `shown`, or other name."""
-    spread = {id(line) for line in shown}
-    marks = [
-        (
-            _place((line["low"] if id(line) in spread else None) or line["value"], ends),
-            _place((line["high"] if id(line) in spread else None) or line["value"], ends),
-            _place(line["up"], ups),
-        )
-        for line in lines
+    y: alt.Y,
+    scale: alt.Scale,
+    axis: alt.Axis,
+    rows: Sequence[Row],
+    theme: Theme | None,
+) -> list[alt.Chart]:
+    """Return the intervals that are drawn while their mark is pointed at."""
+    if not lines:
+        return []
+    pointed = alt.selection_point(name="pointed", on="pointerover", clear="pointerout", fields=["id"], empty=False)
+    drawn = rules(alt.Chart(Rows(values=lines)).encode(y=y), scale, axis, rows, theme, picture=False, clip=True)
+    reach = (
+        alt.Chart(Rows(values=lines))
+        .mark_point(size=300, opacity=0)
+        .encode(x=alt.X("value:Q", scale=scale, axis=axis), y=y, tooltip=TOOLTIP)
+    )
+    return [
+        drawn.encode(opacity=alt.condition(pointed, alt.value(1), alt.value(0))),
+        reach.add_params(pointed),
     ]
-    taken = [(left * WIDTH - MARK, right * WIDTH + MARK, at * HEIGHT) for left, right, at in marks]
-    names: list[tuple[float, float, float]] = []
-    for index, name in named.items():
-        across, at = _place(lines[index]["value"], ends) * WIDTH, taken[index][2]
-        long = PER_LETTER * len(name) + MARK
-        for side, (align, _, down) in SIDES.items():
-            left = across - long if align == "right" else across
-            box = (left, left + long, at - down)
-            others = [*taken[:index], *taken[index + 1 :], *names]
-            if left >= 0 and left + long <= WIDTH and not any(_meet(box, other) for other in others):
-                lines[index] |= {"short": name, "side": side}
-                names.append(box)
-                break
 
 
-def _meet(values: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
-    return values[0] < other[1] and other[0] < values[1] and abs(values[2] - other[2]) < LINE
+def _spot(line: dict[str, Any], ends: Sequence[float], ups: Sequence[float], *, drawn: bool) -> Spot:
+    """Return where the mark of a line lies, with its interval where that is `drawn`."""
+    domain = scale_of(ends, True).to_dict()["domain"]
+    low, high = ((line[end] if drawn else None) or line["value"] for end in ("low", "high"))
+    return Spot(_place(line["value"], domain), 1 - _place(line["up"], ups), _place(low, domain), _place(high, domain))
 
 
 def _place(value: float, ends: Sequence[float]) -> float:
@@ -199,18 +184,26 @@ def _limit_layers(
 
 
 def _names(rows: Sequence[Row]) -> dict[int, str]:
-    """Return the names of the rows that carry one, by index: picks, then the front; the first few where there is neither."""
-    order = [index for index, row in enumerate(rows) if row.get("picked")]
-    order += [index for index, row in enumerate(rows) if row.get("on_front") and not row.get("picked")]
+    """Return the names of the rows that carry one, by index: picks, the front, what was added; the first few where there is none."""
+    ways = ("picked", "on_front", "added")
+    order = list(dict.fromkeys(index for way in ways for index, row in enumerate(rows) if row.get(way)))
     order = order or list(range(min(LABELLED, len(rows))))
     devices = [short_name(str(rows[index].get("hardware")), rows[index].get("hardware_count")) for index in order]
-    if len(set(devices)) < len(devices):
-        parts = [" · ".join(name_of(rows[index]).split(" · ")[2:4]) for index in order]
-        devices = [
-            f"{device} {part}" if devices.count(device) > 1 else device
-            for device, part in zip(devices, parts, strict=True)
-        ]
-    return dict(zip(order, devices, strict=True))
+    named = {}
+    for device, index in zip(devices, order, strict=True):
+        alike = [rows[other] for other, name in zip(order, devices, strict=True) if name == device]
+        named[index] = f"{device} {_apart(rows[index], alike)}".rstrip()
+    return named
+
+
+def _apart(row: Row, alike: Sequence[Row]) -> str:
+    """Return what tells a row from the others on its device: the precision or the batch where one of them does, else both."""
+    ways = ((2, 3), (3, 4), (2, 4))
+    parts = [name_of(one).split(" · ") for one in alike]
+    for first, last in ways:
+        if len(alike) > 1 and len({tuple(part[first:last]) for part in parts}) == len(alike):
+            return " · ".join(name_of(row).split(" · ")[first:last])
+    return " · ".join(name_of(row).split(" · ")[2:4]) if len(alike) > 1 else ""
 
 
 def _positive(value: float | None) -> bool:

@@ -1,4 +1,4 @@
-"""The form of the Recommend page: its widgets are filled from the question and read back into one."""
+"""The form of the Recommend page: its widgets are filled from the question and read back into one. A field adds a device."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from assay.client.row_types import Model
 from dashboard import answers, menu
 from dashboard.address import number, parameters
 from dashboard.frame import escape, guarded
-from dashboard.page_state import adopt, go, widget
+from dashboard.page_state import adopt, go, turn, widget
 from dashboard.screens.recommend.question import COMPILED, OBJECTIVES, PERCENTILES, Question, read_question
 from domain.calls import CALLS
+from domain.catalogues import hardware
 from domain.catalogues.search import matches, meant
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
+from presentation.answer_words import device_name
 
-__all__ = ["REFUSED", "show_form"]
+__all__ = ["REFUSED", "show_adding", "show_form"]
 
 PAGE = "recommend"
 NEAREST = 6
-"""Models that are offered for a name that is none."""
+"""Models or devices that are offered for a name that is none."""
 REFUSED = f"{PAGE} refused"
 """Where the form leaves the sentences on what it did not understand, for the run that follows."""
 EVERYTHING, OWN = "all", "own"
@@ -159,9 +161,9 @@ def _shown(question: Question, category: str | None) -> set[str]:
 
 
 def _values(question: Question) -> dict[str, Any]:
-    """What each widget shows of the question; position, number of rows and picture have none here."""
+    """What each widget shows of the question; position, number of rows and added devices have none here."""
     plain = {name: getattr(question, name) for name in question.__struct_fields__}
-    for name in ("as_of", "top", "view", "per_hw"):
+    for name in ("as_of", "top", "add", "per_hw"):
         plain.pop(name)
     return plain | {
         "model": question.model or None,
@@ -289,3 +291,39 @@ def _words(value: Any) -> list[str]:
 def _with(options: Sequence[str], chosen: Sequence[str]) -> list[str]:
     """Return the options and what the address chose beside them, so that a link never loses a value."""
     return list(dict.fromkeys([*options, *(choice for choice in chosen if choice)]))
+
+
+def show_adding(question: Question, position: int) -> None:
+    """Show the field for a device's name; a name that is none is answered with those that it may mean."""
+    typed = st.text_input(
+        "Add a device",
+        key=f"{PAGE} add {'|'.join(question.add)}",
+        placeholder="Add a device, such as A10G",
+        label_visibility="collapsed",
+        icon=":material/add:",
+    ).strip()
+    if not typed:
+        return
+    slug, nearest = _device(typed, position)
+    if slug is not None:
+        turn(PAGE, _beside(question, slug))
+    st.markdown(f":small[No device is called {escape(typed)}.{' Did you mean:' if nearest else ''}]")
+    for near in nearest:
+        if st.button(escape(device_name(near)), key=f"{PAGE} near {near}", type="tertiary"):
+            turn(PAGE, _beside(question, near))
+
+
+def _beside(question: Question, slug: str) -> Question:
+    return msgspec.structs.replace(question, add=tuple(dict.fromkeys([*question.add, slug])))
+
+
+def _device(typed: str, position: int) -> tuple[str | None, list[str]]:
+    """Return the device that a text names exactly, else those that it may mean, the likeliest first."""
+    spec = hardware.find(typed)
+    if spec is not None:
+        return spec.id, []
+    names = {row.id: (*((row.name,) if row.name else ()), *row.aliases) for row in answers.hardware(position)}
+    exact = meant(typed, names)
+    if len(exact) == 1:
+        return exact[0], []
+    return None, [match.id for match in matches(typed, names)][:NEAREST]

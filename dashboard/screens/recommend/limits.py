@@ -1,21 +1,24 @@
-"""Limits in words: those in force, how surely a row meets them, why the others do not, and what would do."""
+"""Limits in words: those in force, how surely a row meets them, why the others and an added device do not, and what would do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import pandas as pd
 
-from dashboard.screens.recommend.question import LIMITS, Question
+from dashboard import answers, ranking
+from dashboard.screens.recommend.question import LIMITS, Question, request
 from dashboard.screens.recommend.words import RankedRow
-from domain.answers import ExcludedConfigurations, Reach
+from dashboard.service import decoded
+from domain.answers import ExcludedConfigurations, Reach, Recommendation
 from presentation import formatting
+from presentation.answer_words import device_name, price_unit, short_name
 from presentation.charts import name_of
 from presentation.palette import badge
 
-__all__ = ["Relaxed", "chance", "chips", "counted", "excluded_table", "met", "relaxed", "without"]
+__all__ = ["Added", "Relaxed", "added", "chance", "chips", "counted", "excluded_table", "met", "relaxed", "without"]
 
 _CHIPS = {
     "max_ms": "latency ≤ {:g} ms",
@@ -50,7 +53,7 @@ _CHIPS = {
     "spot": "spot prices too",
     "per_hw": "all configurations",
     "mode": "{}",
-    "as_of": "as of position {}",
+    "as_of": "as of event {}",
 }
 """What narrows or changes an answer, by member; objective, percentile and picture have controls of their own."""
 
@@ -88,19 +91,22 @@ class Relaxed(NamedTuple):
 
 
 def chips(question: Question) -> dict[str, str]:
-    """Return what is set, as words to show, with the member that each stands for."""
+    """Return what is set, as words to show, with what each stands for: a member, or `add:` and a device."""
     defaults = Question()
-    return {
+    active = {
         words.format(_joined(getattr(question, name))): name
         for name, words in _CHIPS.items()
         if getattr(question, name) != getattr(defaults, name)
     }
+    return active | {f"+ {short_name(slug)}": f"add:{slug}" for slug in question.add}
 
 
-def without(question: Question, members: Sequence[str]) -> Question:
-    """Return the question with these members as they are by default."""
+def without(question: Question, chosen: Sequence[str]) -> Question:
+    """Return the question without what these chips stand for: members are as they are by default."""
     defaults = Question()
-    return msgspec.structs.replace(question, **{name: getattr(defaults, name) for name in members})
+    left = tuple(slug for slug in question.add if f"add:{slug}" not in chosen)
+    members = {name: getattr(defaults, name) for name in chosen if not name.startswith("add:")}
+    return msgspec.structs.replace(question, add=left, **members)
 
 
 def chance(probability: float | None) -> str:
@@ -144,6 +150,44 @@ def _relaxed(question: Question, entries: Sequence[Reach]) -> Relaxed:
 
 def _named(entry: Reach) -> str:
     return name_of(msgspec.structs.asdict(entry))
+
+
+def _rules_against(slug: str, excluded: Sequence[ExcludedConfigurations]) -> dict[str, str]:
+    """Return the rules that left a device out, each with what it says of the closest configuration."""
+    return {_rule(row.rule): row.detail or "" for row in excluded if row.hardware == slug}
+
+
+class Added(NamedTuple):
+    """Options of the added devices; for each device that has none the rules that left it out, and a sentence on them."""
+
+    rows: list[RankedRow]
+    reasons: dict[str, str]
+    sentences: list[str]
+
+
+def added(question: Question, answer: Recommendation, rows: Sequence[RankedRow], position: int) -> Added:
+    """Ask the same of the added devices that are not listed in the answer already."""
+    listed = {row.get("hardware") for row in rows}
+    wanted = tuple(slug for slug in question.add if slug not in listed)
+    if not wanted:
+        return Added([], {}, [])
+    alone = msgspec.structs.replace(question, hw=wanted, device=(), vendor=(), per_hw=True)
+    other = decoded(answers.recommend(request(alone), position), Recommendation)
+    unit = price_unit(answer)
+    # What nothing beats among the added ones alone is not on the line of the answer.
+    options = [
+        cast("RankedRow", {**ranking.priced(option, unit), "added": True, "on_front": False}) for option in other.ranked
+    ]
+    found = {row["hardware"] for row in options}
+    rules = {slug: _rules_against(slug, other.excluded) for slug in wanted if slug not in found}
+    reasons = {slug: f"left out: {', '.join(said) or 'nothing is known'}" for slug, said in rules.items()}
+    return Added([row for row in options if row["hardware"] not in listed], reasons, list(_sentences(rules)))
+
+
+def _sentences(rules: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for slug, said in rules.items():
+        why = "; ".join(f"{rule}: {detail}" if detail else rule for rule, detail in said.items())
+        yield f"{device_name(slug)} is left out: {why or 'nothing is known of this model on it'}."
 
 
 def counted(excluded: Sequence[ExcludedConfigurations]) -> pd.DataFrame:

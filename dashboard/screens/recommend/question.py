@@ -30,7 +30,6 @@ __all__ = [
     "LIMITS",
     "OBJECTIVES",
     "PERCENTILES",
-    "PICTURES",
     "Question",
     "command",
     "from_command",
@@ -40,7 +39,6 @@ __all__ = [
 
 OBJECTIVES = ("latency", "throughput", "memory", "cost", "energy")
 PERCENTILES = ("p50", "p90", "p95", "p99")
-PICTURES = ("trade-off", "ranking")
 COMPILED = ("any", "compiled", "eager")
 
 
@@ -49,7 +47,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     `objective` is a name, or `latency:0.7,cost:0.3`. `hw` is `all`, `own`, slugs or instance types; `device` in its place are
     devices at hand, `cuda:0=nvidia-l4@6000` with a program's name and the free MB where they are known. `per_hw` shows the best
-    configuration of each hardware alone. `view` is the picture, and no part of the question.
+    configuration of each hardware alone. `add` are devices that the reader wants to see beside the answer, and no part of the
+    question.
     """
 
     model: str = ""
@@ -89,7 +88,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     per_hw: bool = True
     as_of: int | None = None
     top: int = 10
-    view: str = "trade-off"
+    add: tuple[str, ...] = ()
 
 
 def _objective(values: Sequence[str]) -> str:
@@ -180,7 +179,7 @@ _MEMBERS = {
 }
 LIMITS = {member.field: name for name, member in _MEMBERS.items() if name.startswith(("max_", "min_"))}
 """Members that bound an answer, by the names that answers have for them."""
-_READERS = {name: member.read for name, member in _MEMBERS.items()} | {"view": one_of(PICTURES)}
+_READERS = {name: member.read for name, member in _MEMBERS.items()} | {"add": slugs}
 _FLAGS = {member.flag or f"--{member.field.replace('_', '-')}": name for name, member in _MEMBERS.items()}
 _SWITCHES = {
     "--spot": ("spot", "yes"),

@@ -21,25 +21,24 @@ from dashboard.frame import (
     folded,
     guarded,
     header,
-    plain_table,
     provenance,
     theme,
     titled,
     to_paste,
-    to_read,
     zone,
 )
 from dashboard.page_state import current, remember, turn
-from dashboard.screens.recommend import limits
+from dashboard.screens.recommend import limits, table
 from dashboard.screens.recommend import words as card
-from dashboard.screens.recommend.form import REFUSED, show_form
-from dashboard.screens.recommend.question import PICTURES, Question, command, from_command, read_question, request
+from dashboard.screens.recommend.form import REFUSED, show_adding, show_form
+from dashboard.screens.recommend.question import Question, command, from_command, read_question, request
 from dashboard.screens.recommend.words import RankedRow
 from dashboard.service import decoded
+from dashboard.tables.result_table import columns_of, result_table
 from domain.answers import ExcludedConfigurations, Pick, Recommendation
 from domain.cookbook import Recipe, recipes
 from presentation import charts, formatting
-from presentation.answer_words import PickWords, pick_words, price_doubt, unit_price
+from presentation.answer_words import PickWords, PriceUnit, pick_words, price_doubt, price_unit, unit_price
 from presentation.call_rates import call_line
 
 __all__ = ["ahead", "sentence_of", "show", "show_card"]
@@ -114,8 +113,6 @@ FORM = f"{PAGE} form"
 CONFIDENCE = {"clear": "green", "likely": "blue", "toss-up": "orange"}
 """Colours of the badges; the word says the same."""
 CARDS = 3
-LISTED = 10
-"""Of the ranking, how many stand below the picture; every one is in the table with every column."""
 
 
 def show() -> None:
@@ -177,17 +174,37 @@ def _answer(question: Question, position: int, strip: DeltaGenerator) -> None:
     with guarded(question.model):
         sent = answers.recommend(request(question), position)
         answer = decoded(sent, Recommendation)
-        rows = ranking.banded(sent["ranked"])
+        unit = price_unit(answer)
+        rows = ranking.rows_of(answer, unit)
         with strip:
             fixed = msgspec.structs.replace(question, as_of=question.as_of or position)
             provenance(PAGE, _footer(answer), fixed, terminal=command(fixed), rows=rows, interval=answer.interval)
-        _at_hand(answer)
-        _abstention(answer, rows)
+        sentence = ranking.answer_sentence(rows, ranking.metric_for(question.objective), question.pct) if rows else ""
+        with st.container(key="answer"):
+            _at_hand(answer)
+            _abstention(answer, rows)
+            if rows:
+                _first(answer, rows, unit, sentence)
+        beside = limits.Added([], {}, [])
+        if question.add:
+            with guarded("The added devices"):
+                beside = limits.added(question, answer, rows, position)
         if rows:
-            _ranked(question, answer, rows, msgspec.Raw(msgspec.json.encode(sent)))
+            _ranked(question, answer, rows, unit, beside, sentence, position, sent)
         _would_do(question, answer)
         _next(answer)
         _excluded(answer)
+
+
+def _first(answer: Recommendation, rows: Sequence[RankedRow], unit: PriceUnit, sentence: str) -> None:
+    """Show the picks, or what stands first by the figures alone; what one call is, and what is too close to call."""
+    if answer.abstained:
+        st.caption("What is known, which does not decide it. First by the figures alone:")
+        st.subheader(escape(sentence), anchor=False)
+    else:
+        _picks(answer, unit)
+    lines = [f"{sentence_of(line)}." if (line := call_line(answer.call)) else "", ranking.tie_sentence(rows) or ""]
+    st.caption(escape(" ".join(filter(None, lines))))
 
 
 def _at_hand(answer: Recommendation) -> None:
@@ -207,45 +224,49 @@ def _abstention(answer: Recommendation, rows: Sequence[RankedRow]) -> None:
         st.caption(escape(str(note)))
 
 
-def _ranked(question: Question, answer: Recommendation, rows: Sequence[RankedRow], sent: msgspec.Raw) -> None:
-    metric = ranking.metric_for(question.objective)
-    sentence = ranking.answer_sentence(rows, metric, question.pct)
-    with st.container(key="answer"):
-        if answer.abstained:
-            st.caption("What is known, which does not decide it. First by the figures alone:")
-            st.subheader(escape(sentence), anchor=False)
-        else:
-            _picks(answer)
-        if line := call_line(answer.call):
-            st.caption(escape(sentence_of(line)))
-        tie = ranking.tie_sentence(rows)
-        if tie:
-            st.markdown(f":gray[{tie}]")
-    _switches(question)
-    draw = _drawer(question, answer, rows)
+def _ranked(
+    question: Question,
+    answer: Recommendation,
+    rows: Sequence[RankedRow],
+    unit: PriceUnit,
+    beside: limits.Added,
+    sentence: str,
+    position: int,
+    sent: dict[str, Any],
+) -> None:
+    draw = _drawer(question, answer, [*rows, *beside.rows], unit)
     chart(draw(False), key=f"{PAGE} picture", words=f"{answer.model}: {sentence}")
-    _drawn_words(question, answer, rows)
-    to_read(ranking.brief(rows[:LISTED]), words=f"Ranking for {answer.model}", name="Configuration")
+    _drawn_words(answer, rows, unit)
+    _choices(question, position)
+    for left_out in beside.sentences:
+        st.markdown(f":small[{escape(left_out)}]")
+    energy = "energy" in question.objective
+    kind = "" if answer.call is None else answer.call.unit
+    columns = table.options_table(
+        [*rows, *beside.rows], beside.reasons, percentile=question.pct, call=kind, energy=energy
+    )
+    result_table(columns, key=f"{PAGE} ranking", words=f"Ranking for {answer.model}")
+    metric = ranking.metric_for(question.objective)
     folded("The first three in detail", partial(_details, question, answer, rows, metric), key=f"{PAGE} details")
-    folded("Every column", partial(_table, answer.model, rows), key=f"{PAGE} folded", icon=":material/table_rows:")
+    folded("Every column", partial(_every, answer.model, rows), key=f"{PAGE} folded", icon=":material/table_rows:")
     with st.container(horizontal=True, vertical_alignment="center", key="take away"):
         _files(question, answer, sent, draw, sentence)
         _keep(question, answer)
 
 
-def _picks(answer: Recommendation) -> None:
+def _picks(answer: Recommendation, unit: PriceUnit) -> None:
     """Show the picks side by side: what each is best at, on what, how it runs, and how sure that is."""
     with st.grid(len(answer.picks) or 1, min_column_width=240, key="picks"):
         for pick in answer.picks:
-            with st.container(border=True, gap="xxsmall", key=f"pick {pick.name}"):
-                _show_pick(pick, pick_words(pick, answer), answer)
+            with st.container(border=True, gap="xxsmall", height="stretch", key=f"pick {pick.name}"):
+                _show_pick(pick, pick_words(pick, answer), unit)
 
 
-def _show_pick(pick: Pick, words: PickWords, answer: Recommendation) -> None:
+def _show_pick(pick: Pick, words: PickWords, unit: PriceUnit) -> None:
     mark = f" :{CONFIDENCE[pick.confidence]}-badge[{escape(words.confidence)}]" if pick.confidence else ""
     st.markdown(f":gray[{words.title}]{mark}")
     st.metric(words.device, words.figure)
-    price = unit_price(pick.option, answer.call, answer.workload)
+    price = unit_price(pick.option, unit)
     beside = words.speed if pick.name == "cheapest" else "" if price == formatting.MISSING else price
     doubt = price_doubt(pick.option) if beside or pick.name == "cheapest" else ""
     doubted = f" :orange-badge[{escape(doubt)}]" if doubt else ""
@@ -258,90 +279,67 @@ def _details(question: Question, answer: Recommendation, rows: Sequence[RankedRo
             show_card(question.pct, row, metric, answer.interval)
 
 
-def _table(model: str, rows: Sequence[RankedRow]) -> None:
-    st.dataframe(
-        ranking.table(rows),
-        hide_index=True,
-        key=f"{PAGE} table",
-        placeholder=formatting.MISSING,
-        height="content" if len(rows) <= 15 else 500,
-        row_height=36,
-        alt=f"Ranking for {model}",
-        column_config={"Rank": st.column_config.Column(pinned=True), "Why": st.column_config.Column(width="large")},
-    )
+def _every(model: str, rows: Sequence[RankedRow]) -> None:
+    result_table(table.every_column(rows), key=f"{PAGE} every column", words=f"Every column for {model}")
 
 
-def _switches(question: Question) -> None:
-    """Offer the other picture and the other list; both are in the address."""
-    with st.container(horizontal=True, vertical_alignment="center", key="switches"):
-        view = st.segmented_control(
-            "Picture",
-            PICTURES,
-            default=question.view,
-            key=f"{PAGE} picture of {question.view}",
-            label_visibility="collapsed",
-            required=True,
-        )
+def _choices(question: Question, position: int) -> None:
+    """Offer a line for each device or each configuration, and a device to see beside the answer."""
+    with st.container(horizontal=True, vertical_alignment="center", key="choices"):
         every = st.toggle("All configurations", value=not question.per_hw, key=f"{PAGE} every {question.per_hw}")
-    if (view, every) != (question.view, not question.per_hw):
-        turn(PAGE, msgspec.structs.replace(question, view=view, per_hw=not every))
+        with st.container(width=260):
+            show_adding(question, position)
+    if every != (not question.per_hw):
+        turn(PAGE, msgspec.structs.replace(question, per_hw=not every))
 
 
-def _drawer(question: Question, answer: Recommendation, rows: Sequence[RankedRow]) -> Callable[[bool], Any]:
-    shade, metric = theme(), ranking.metric_for(question.objective)
+def _drawer(
+    question: Question, answer: Recommendation, rows: Sequence[RankedRow], unit: PriceUnit
+) -> Callable[[bool], Any]:
+    shade, up = theme(), _up(answer, unit)
 
     def draw(picture: bool) -> Any:
-        if question.view == "trade-off":
-            up = _up(answer)
-            at_least = question.min_per_s if up is charts.THROUGHPUT else None
-            limit = charts.Limit(latency_ms=question.max_ms, min_throughput_per_s=at_least)
-            points = ranking.drawn(rows, answer.front, () if answer.abstained else answer.picks)
-            return charts.tradeoff(points, up=up, theme=shade, limit=limit, percentile=question.pct, picture=picture)
-        return charts.intervals(rows, metric, theme=shade, percentile=question.pct, ranked=True, picture=picture)
+        at_least = question.min_per_s if up is charts.THROUGHPUT else None
+        limit = charts.Limit(latency_ms=question.max_ms, min_throughput_per_s=at_least)
+        points = ranking.drawn(rows, answer.front, unit, () if answer.abstained else answer.picks)
+        return charts.tradeoff(points, up=up, theme=shade, limit=limit, percentile=question.pct, picture=picture)
 
     return draw
 
 
-def _up(answer: Recommendation) -> charts.Metric:
-    return charts.METRICS[answer.front.axes[1]]
+def _up(answer: Recommendation, unit: PriceUnit) -> charts.Metric:
+    axis = answer.front.axes[1]
+    return ranking.price_metric(unit) if axis == "cost" else charts.METRICS[axis]
 
 
-def _drawn_words(question: Question, answer: Recommendation, rows: Sequence[RankedRow]) -> None:
-    """Say how the ranking is ordered; what the trade-off's line is, and how much has no place on it."""
-    if question.view != "trade-off":
-        st.caption("Ordered by the value where it was measured, by the unfavourable end of the interval where not.")
-        return
-    up = _up(answer)
+def _drawn_words(answer: Recommendation, rows: Sequence[RankedRow], unit: PriceUnit) -> None:
+    """Say what the line is, and how much has no place on the picture."""
+    up = _up(answer, unit)
     front = answer.front.options
-    beyond = len(ranking.drawn(rows, answer.front)) - len(rows)
-    texts = [f"The line joins the {len(front)} options that nothing beats in both latency and {up.title.lower()}"]
     if len(front) == 1:
         texts = [f"One option is best in both latency and {up.title.lower()}"]
-    if beyond:
-        texts.append(
-            f"{beyond} of these {'is' if beyond == 1 else 'are'} not among the {len(rows)} listed, and drawn without interval"
-        )
+    else:
+        texts = [f"The line joins the {len(front)} options that nothing beats in both latency and {up.title.lower()}"]
     missing = sum(not charts.can_be_drawn(row, up) for row in rows)
     if missing:
-        lack = "price" if up is charts.COST else up.title.lower()
-        texts.append(f"{missing} of the listed have no {lack}, and are not drawn")
+        texts.append(f"{missing} of the {len(rows)} listed have no {up.title.lower()} and are not drawn")
     st.caption(". ".join(texts) + ".")
 
 
 def _files(
-    question: Question, answer: Recommendation, sent: msgspec.Raw, draw: Callable[[bool], Any], sentence: str
+    question: Question, answer: Recommendation, sent: dict[str, Any], draw: Callable[[bool], Any], sentence: str
 ) -> None:
     name = stem(PAGE, question.model, answer.position)
     title = f"Hardware for {question.model}"
     downloads(
         [
             ("CSV, every column", f"{name}.csv", "text/csv", lambda: ranking.csv_file(answer)),
-            *table_files(name, lambda: msgspec.json.decode(sent)["ranked"], as_of=answer.position)[1:],
+            *table_files(name, lambda: sent["ranked"], as_of=answer.position)[1:],
             (
                 "JSON, as the API answers",
                 f"{name}.json",
                 "application/json",
-                lambda: msgspec.json.format(sent, indent=2),
+                lambda: msgspec.json.format(msgspec.json.encode(sent), indent=2),
             ),
             *picture_files(name, lambda: draw(True), title, answer=sentence, footer=_footer(answer)),
         ],
@@ -376,12 +374,16 @@ def _would_do(question: Question, answer: Recommendation) -> None:
 
 
 def _next(answer: Recommendation) -> None:
-    suggestions = answer.suggestions or []
-    if not suggestions:
+    """Say what to measure: openly where nothing is recommended, because that is what to do then."""
+    if not answer.suggestions:
         return
-    st.subheader("What to measure next", anchor=False)
+    words = "What to measure next"
+    folded(words, partial(_suggestions, answer), key=f"{PAGE} next", expanded=bool(answer.abstained))
+
+
+def _suggestions(answer: Recommendation) -> None:
     st.caption("Each with the probability that it changes what stands first, where that can be said.")
-    for suggestion in suggestions[:CARDS]:
+    for suggestion in (answer.suggestions or [])[:CARDS]:
         chance = suggestion.probability
         likely = "" if chance is None else f"**{limits.chance(chance)}** · "
         st.markdown(likely + escape(suggestion.why if likely else sentence_of(suggestion.why)))
@@ -392,13 +394,15 @@ def _excluded(answer: Recommendation) -> None:
     excluded = answer.excluded
     if not excluded:
         return
-    st.subheader(f"Why not the others: {formatting.count(len(excluded))} left out", anchor=False)
-    plain_table(limits.counted(excluded), hide_index=True)
-    folded("Each of them", partial(_each, excluded), key=f"{PAGE} each excluded")
+    words = f"Why not the others: {formatting.count(len(excluded))} left out"
+    folded(words, partial(_left_out, excluded), key=f"{PAGE} excluded", expanded=not answer.ranked)
 
 
-def _each(excluded: Sequence[ExcludedConfigurations]) -> None:
-    st.dataframe(limits.excluded_table(excluded[:1000]), hide_index=True, key=f"{PAGE} excluded")
+def _left_out(excluded: Sequence[ExcludedConfigurations]) -> None:
+    counted = columns_of(limits.counted(excluded))
+    result_table(counted, key=f"{PAGE} counted", words="How many each rule left out")
+    each = columns_of(limits.excluded_table(excluded))
+    result_table(each, key=f"{PAGE} each excluded", words="What was left out, and why", height=360)
 
 
 def _footer(answer: Recommendation) -> str:
@@ -419,7 +423,8 @@ def _examples(position: int) -> None:
     if not answers.summary(position)["measurements"]:
         st.info("Nothing has been measured yet. Type any model's id above, or measure one so that answers rest on it:")
         to_paste("assay bench bert-base-uncased --platform cpu,openvino")
-    st.subheader("Questions to start from", anchor=False)
+    with st.container(key="answer"):
+        st.subheader("Questions to start from", anchor=False)
     columns = st.columns(2)
     for place, recipe in enumerate(recipes()):
         question = from_command(recipe.command)

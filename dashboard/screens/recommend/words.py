@@ -12,7 +12,6 @@ from presentation.palette import VERDICT_GLYPHS, badge
 __all__ = [
     "RankedRow",
     "basis_words",
-    "dollars",
     "energy_doubt",
     "error_words",
     "figures",
@@ -32,7 +31,8 @@ class RankedRow(TypedDict, total=False):
     """An option of an answer as it is drawn: the members of `domain.answers.RankedOption`, and what follows from them.
 
     `rank_band` is the rank, or the ranks that it shares; `distinct` what tells it from a row of the same name; `asked` what
-    was asked for where something else ran. Times in ms, memory in bytes, energy in J, power in W, prices in US dollars.
+    was asked for where something else ran; `unit_usd` what a unit of the work costs, and `price_unit` that unit;
+    `picked` a named pick, `added` a device that the reader put beside the answer. Times in ms, memory in bytes, energy in J, power in W, prices in US dollars.
     """
 
     rank: int
@@ -83,8 +83,10 @@ class RankedRow(TypedDict, total=False):
     rated_power_w: float | None
     usd_per_hour: float | None
     usd_per_million: float | None
-    usd_per_million_low: float | None
-    usd_per_million_high: float | None
+    unit_usd: float | None
+    unit_usd_low: float | None
+    unit_usd_high: float | None
+    price_unit: str
     speedup_over_cpu: float | None
     price: RankedPrice | None
     meets: list[RankedLimit]
@@ -98,6 +100,8 @@ class RankedRow(TypedDict, total=False):
     why: str
     why_above_next: str | None
     command: str
+    picked: bool
+    added: bool
 
 
 class RankedPrice(TypedDict):
@@ -159,19 +163,12 @@ def title(row: RankedRow) -> str:
     return f"{count} × {row.get('hardware')}" if count > 1 else str(row.get("hardware"))
 
 
-def dollars(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """Write an amount of US dollars with three figures, and its interval where both ends are known."""
-    if value is None:
-        return formatting.MISSING
-    show = formatting.Scale("$", 1.0).show(value, low, high)
-    return "$" + show.replace(f"{formatting.SPACE}$", "")
-
-
 def shown(row: RankedRow, metric: Metric) -> str:
-    """Write one metric of a row with its interval."""
-    value, low, high = (number(row, key) for key in (metric.key, metric.low, metric.high))
+    """Write one metric of a row with its interval; a cost as the price of a unit of the work."""
     if metric is METRICS["cost"]:
-        return dollars(value, low, high)
+        usd, least, most = (number(row, f"unit_usd{end}") for end in ("", "_low", "_high"))
+        return formatting.price_scale(row.get("price_unit") or "").show(usd, least, most)
+    value, low, high = (number(row, key) for key in (metric.key, metric.low, metric.high))
     show = metric.scale([value]).show(value, low, high)
     return (
         f"{show} (mean)" if value is not None and metric is METRICS["latency"] and row.get("latency_is_mean") else show
@@ -181,7 +178,7 @@ def shown(row: RankedRow, metric: Metric) -> str:
 def interval_words(row: RankedRow, metric: Metric, share: float | None) -> str:
     """Write the interval of a metric and of which kind it is; `share` is how much a prediction's is meant to hold."""
     ends = shown(row, metric).partition(" (")[2].removesuffix(" (mean)").rstrip(")")
-    if number(row, metric.low) is None or number(row, metric.high) is None or not ends:
+    if not ends or ends == "mean":
         return "no interval is known"
     estimated = metric is METRICS["energy"] and row.get("energy_basis") == "predicted"
     if row.get("basis") == "measured" and not estimated:
@@ -194,7 +191,7 @@ def figures(row: RankedRow, beside: Metric, percentile: str) -> list[str]:
     """Return what is known of a row besides one metric, each with its name; what nobody knows is not among them."""
     texts = []
     for name, metric in METRICS.items():
-        if metric is not beside and name != "memory" and number(row, metric.key) is not None:
+        if metric is not beside and name != "memory" and shown(row, metric) != formatting.MISSING:
             doubt = energy_doubt(row) if name == "energy" else None
             texts.append(
                 _named(name, shown(row, metric), percentile) + (f" ({doubt})" if doubt not in (None, "valid") else "")
@@ -318,6 +315,6 @@ def _named(name: str, text: str, percentile: str) -> str:
     return {
         "latency": f"{percentile} {text}",
         "throughput": text,
-        "cost": f"{text} a million items",
+        "cost": text,
         "energy": f"{text} an item",
     }[name]

@@ -126,3 +126,36 @@ def test_a_column_of_numbers_sorts_by_its_raw_values(asked: str, tab: Any, publi
                 "what is not known stands last"
             )
             assert values == sorted(values, reverse=falling), head.inner_text()
+
+
+LABELS = """() => {
+    const marks = document.querySelector('[data-testid="stVegaLiteChart"] svg');
+    const box = element => (({left, right, top, bottom}) => [left, top, right, bottom])(element.getBoundingClientRect());
+    const texts = [...marks.querySelectorAll('text')].filter(text => text.textContent.trim());
+    const named = [...marks.querySelectorAll('.mark-text.role-mark text')].filter(text => text.textContent.trim());
+    return {chart: box(marks), texts: texts.map(text => [text.textContent, ...box(text)]), named: named.map(text => text.textContent)};
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("model", [BERT, "microsoft/resnet-50"])
+def test_every_option_on_the_line_is_named_and_no_label_is_cut_or_covered(
+    model: str, width: int, tab: Any, published: str
+) -> None:
+    page: Page = tab(width, "light")
+    text = page.open(f"{published}/recommend?model={model}")
+    page.page.locator('[data-testid="stVegaLiteChart"] svg').wait_for()
+    seen = page.page.evaluate(LABELS)
+    options = re.search(r"The line joins the (\d+) options", text)
+    assert options and len(set(seen["named"])) >= int(options[1]), seen["named"]
+    left, top, right, bottom = seen["chart"]
+    for name, *box in seen["texts"]:
+        # A box has room above and below its letters.
+        assert box[0] >= left - 3 and box[1] >= top - 3 and box[2] <= right + 3 and box[3] <= bottom + 3, name
+    covered = [
+        (one[0], other[0])
+        for place, one in enumerate(seen["texts"])
+        for other in seen["texts"][place + 1 :]
+        if one[1] + 1 < other[3] and other[1] + 1 < one[3] and one[2] + 2 < other[4] and other[2] + 2 < one[4]
+    ]
+    assert covered == []

@@ -87,7 +87,8 @@ def test_an_interval_says_of_which_kind_it_is() -> None:
 def test_figures_are_those_that_are_known_each_with_its_name() -> None:
     found = row(
         throughput_per_s=800.0,
-        usd_per_million=0.05,
+        unit_usd=0.05,
+        price_unit="M calls",
         energy_per_item_j=0.2,
         energy_verdict="suspect",
         ttft_ms=40.0,
@@ -96,10 +97,10 @@ def test_figures_are_those_that_are_known_each_with_its_name() -> None:
     )
     told = [formatting.plain(one) for one in card.figures(found, THROUGHPUT, "p95")]
     assert told == [
-        "p95 1.2 ms (1.1–1.3)", "$0.0500 a million items", "0.200 J an item (suspect)", "first token 40.0 ms", "then 9.00 ms a token",
+        "p95 1.2 ms (1.1–1.3)", "$0.0500 / M calls", "0.200 J an item (suspect)", "first token 40.0 ms", "then 9.00 ms a token",
         "930 tokens/s",
     ]  # fmt: skip
-    assert card.shown(found, COST) == "$0.0500"
+    assert card.shown(found, COST) == "$0.0500 / M calls"
     assert card.shown(row(latency_is_mean=True), LATENCY).endswith("(mean)")
 
 

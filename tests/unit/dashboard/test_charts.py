@@ -194,12 +194,26 @@ def test_names_in_the_trade_off_are_never_written_over_each_other() -> None:
     assert [point["short"] for point in named] == ["H200 SXM", "L4"]
     crowded = [row(latency_ms=2.0 + index / 1000, **bare) for index in range(3)]
     named = layers_of(charts.tradeoff([*crowded, *apart]).to_dict(), "point")[0]["data"]["values"]
-    sides = [point["side"] for point in named if point["short"]]
-    assert 0 < len(sides) < 3
-    assert len(set(sides)) == len(sides)
+    places = [(point["align"], point["dx"], point["dy"]) for point in named if point["short"]]
+    assert len(places) == 3
+    assert len(set(places)) == 3
     same = [row(latency_ms=1.0, **bare), row(latency_ms=50.0, throughput_per_s=9.0, batch_size=64, **bare)]
     named = layers_of(charts.tradeoff(same).to_dict(), "point")[0]["data"]["values"]
-    assert [point["short"] for point in named] == ["H200 SXM fp16 · batch 8", "H200 SXM fp16 · batch 64"]
+    assert [point["short"] for point in named] == ["H200 SXM batch 8", "H200 SXM batch 64"]
+
+
+def test_every_name_on_a_crowded_front_is_written_at_both_widths() -> None:
+    devices = ("gb300", "b300-sxm", "b200-sxm", "h100-sxm", "h100-pcie", "a100-pcie-80gb", "a30", "v100-sxm-16gb")
+    times = (0.32, 0.321, 0.33, 0.37, 0.8, 0.84, 1.03, 1.031)
+    costs = (6.45, 0.63, 0.45, 0.24, 0.21, 0.16, 0.097, 0.04)
+    rows = [
+        row(hardware=f"nvidia-{name}", latency_ms=time, usd_per_million=cost, on_front=True, configuration=name)
+        for name, time, cost in zip(devices, times, costs, strict=True)
+    ]
+    named = layers_of(charts.tradeoff(rows, up=charts.COST).to_dict(), "point")[0]["data"]["values"]
+    for layout in ("", "_narrow"):
+        assert all(point[f"short{layout}"] for point in named), layout
+        assert len({(point["id"], point[f"dx{layout}"], point[f"dy{layout}"]) for point in named}) == len(named)
 
 
 def test_picks_and_the_front_carry_their_names_and_picks_alone_their_intervals() -> None:

@@ -23,7 +23,7 @@ def left_out(row: dict[str, Any]) -> ExcludedConfigurations:
 
 
 def test_every_limit_and_filter_has_a_chip_and_can_be_taken_away() -> None:
-    apart = {"model", "objective", "pct", "top", "view"}
+    apart = {"model", "objective", "pct", "top", "add"}
     changed: dict[str, Any] = {
         "mode": "training", "confidence": 0.9, "hw": ("a", "b"), "compiled": "eager", "spot": True, "per_hw": False,
         "batch": (1, 8), "as_of": 7, **dict.fromkeys(("vendor", "platform", "precision", "region", "provider"), ("x",)),
@@ -36,6 +36,13 @@ def test_every_limit_and_filter_has_a_chip_and_can_be_taken_away() -> None:
     assert chips["hardware: a, b"] == "hw"
     assert limits.chips(Question(model="m", objective="cost", top=3)) == {}
     assert limits.without(question, list(chips.values())) == Question(model="m")
+
+
+def test_each_added_device_has_a_chip_of_its_own() -> None:
+    question = Question(model="m", add=("nvidia-l4", "acme-one"), batch=(1,))
+    chips = limits.chips(question)
+    assert chips == {"batch: 1": "batch", "+ L4": "add:nvidia-l4", "+ acme-one": "add:acme-one"}
+    assert limits.without(question, ["add:nvidia-l4"]) == Question(model="m", add=("acme-one",), batch=(1,))
 
 
 def test_a_probability_is_never_said_to_be_certain() -> None:

@@ -11,7 +11,6 @@ from dashboard import address
 from dashboard.screens.recommend.question import (
     OBJECTIVES,
     PERCENTILES,
-    PICTURES,
     Question,
     command,
     from_command,
@@ -61,7 +60,7 @@ QUESTIONS = st.builds(
     seq=SIZE,
     as_of=st.none() | st.integers(0, 10**12),
     top=st.integers(1, 100),
-    view=st.sampled_from(PICTURES),
+    add=st.lists(SLUGS, max_size=3, unique=True).map(tuple),
 )
 
 
@@ -98,7 +97,7 @@ def test_a_link_says_the_defaults_and_the_address_bar_does_not() -> None:
         ("objective", "latency:1,latency:2", "one of latency"),
         ("confidence", "1", "0.5 or more"),
         ("per_hw", "maybe", "yes, no"),
-        ("view", "pie", "trade-off"),
+        ("view", "pie", "not a parameter"),
         ("as_of", "yesterday", "position"),
         ("colour", "red", "not a parameter"),
     ],

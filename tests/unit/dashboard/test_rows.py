@@ -13,9 +13,14 @@ from dashboard import differences, launch, ranking
 from dashboard.address import Comparison
 from dashboard.frame import escape
 from dashboard.screens.compare import words as comparison
+from dashboard.screens.recommend import table
+from dashboard.tables.result_table import Column
 from domain.answers import AtHand, Front, FrontOption, LeftOut, RankedOption, Recommendation, Rung, Workload
 from presentation import formatting
+from presentation.answer_words import PriceUnit
 from presentation.charts import COST, LATENCY, THROUGHPUT, Metric, name_of
+
+CALLS = PriceUnit("M calls", 1.0)
 
 
 def row(
@@ -30,7 +35,7 @@ def row(
 
 def test_rows_that_cannot_be_told_apart_share_their_ranks() -> None:
     rows = [row(1, 1.0), row(2, 1.1, tied_with=1), row(3, 1.25, tied_with=None), row(4, 9.0)]
-    banded = ranking.banded(rows)
+    banded = ranking.banded([ranking.completed(one) for one in rows])
     assert [found["rank_band"] for found in banded] == ["1–2", "1–2", "3", "4"]
     assert "1–2" in (ranking.tie_sentence(banded) or "")
     assert ranking.tie_sentence(banded[2:]) is None
@@ -43,9 +48,9 @@ def test_throughput_has_the_interval_of_its_latency_turned_round() -> None:
 
 
 def test_cost_has_the_interval_of_its_latency() -> None:
-    found = ranking.completed(row(1, 10.0, 8.0, 20.0, usd_per_million=3.0))
-    assert (found["usd_per_million_low"], found["usd_per_million_high"]) == pytest.approx((2.4, 6.0))
-    assert "usd_per_million_low" not in ranking.completed(row(1, 10.0, None, None, usd_per_million=3.0))
+    found = ranking.completed(row(1, 10.0, 8.0, 20.0, unit_usd=3.0))
+    assert (found["unit_usd_low"], found["unit_usd_high"]) == pytest.approx((2.4, 6.0))
+    assert "unit_usd_low" not in ranking.completed(row(1, 10.0, None, None, unit_usd=3.0))
 
 
 def test_what_else_tells_a_row_apart_is_part_of_its_name() -> None:
@@ -63,7 +68,7 @@ def front_option(rank: int, latency_ms: float) -> FrontOption:
 
 def test_the_front_is_drawn_with_what_the_list_leaves_out() -> None:
     front = Front(axes=["latency", "cost"], options=[front_option(1, 1.0), front_option(7, 0.5)])
-    found = ranking.drawn([row(1, 1.0, on_front=True), row(2, 2.0, on_front=False)], front)
+    found = ranking.drawn([row(1, 1.0, on_front=True), row(2, 2.0, on_front=False)], front, CALLS)
     assert [(one["rank"], one["on_front"]) for one in found] == [(1, True), (2, False), (7, True)]
 
 
@@ -89,47 +94,72 @@ def test_the_answer_in_words_has_value_interval_basis_and_n() -> None:
     assert formatting.plain(ranking.answer_sentence([best], THROUGHPUT, "p50")).startswith(
         "h · cpu · fp32 · batch 1: 6,610/s, p50 1.20 ms"
     )
-    priced = formatting.plain(ranking.answer_sentence([{**best, "usd_per_million": 0.0517}], COST, "p50"))
-    assert priced.startswith("h · cpu · fp32 · batch 1: $0.0517 a million items, p50 1.20 ms")
+    cost = {"unit_usd": 0.0517, "price_unit": "M calls"}
+    priced = formatting.plain(ranking.answer_sentence([{**best, **cost}], COST, "p50"))
+    assert priced.startswith("h · cpu · fp32 · batch 1: $0.0517 / M calls, p50 1.20 ms")
 
 
-def test_a_table_shows_missing_as_missing_and_drops_what_nobody_has() -> None:
-    shown = ranking.table([row(1, 1.2, 1.19, 1.21, throughput_per_s=10.0), row(2, None)])
-    assert "Memory MB" not in shown.data.columns
-    assert shown.data["Latency ms"].isna().tolist() == [False, True]
-    assert shown.data["Interval ms"].tolist() == ["1.19–1.21", "—"]
-    text = shown.to_string(delimiter=";")
-    assert "—" in text
-    assert ";0;" not in text.split("\n")[2]
+def cells(columns: list[Column], place: int = 0) -> dict[str, str]:
+    return {
+        column.head: formatting.plain(str(column.shown[place] if column.shown else column.values[place]))
+        for column in columns
+    }
 
 
-def test_a_ranking_in_words_has_intervals_doubts_and_what_it_rests_on() -> None:
-    first = row(1, 1.2, 1.19, 1.21, n=1200, energy_per_item_j=0.5, energy_verdict="suspect", rank_band="1–2")
-    shown = ranking.brief([first, row(2, None, basis="predicted")])
-    assert list(shown) == ["Rank", "Configuration", "Latency", "Energy of an item", "n", "Basis"]
-    told, other = ([formatting.plain(words[place]) for words in shown.values()] for place in (0, 1))
-    assert told[:3] == ["1–2", "h · cpu · fp32 · batch 1", "1.20 ms (1.19–1.21)"]
-    assert told[3].endswith("(suspect)")
-    assert told[4:] == ["1,200", "● measured"]
-    assert other[2:5] == ["—", "—", "—"]
+def test_a_table_has_a_line_an_option_with_raw_values_and_words() -> None:
+    best = row(1, 1.2, 1.19, 1.21, throughput_per_s=10.0, rank_band="1–2", unit_usd=0.05, price_unit="M calls")
+    columns = table.options_table([best, row(2, None)], {}, percentile="p50")
+    assert cells(columns) == {
+        "Device": "h", "p50 latency": "1.20 ms (1.19–1.21)", "$ / M calls": "$0.0500", "Throughput": "10.0/s",
+        "Runs as": "cpu · fp32 · batch 1", "Evidence": "measured", "Rank": "1–2",
+    }  # fmt: skip
+    by_head = {column.head: column for column in columns}
+    assert by_head["p50 latency"].values == [1.2, None]
+    assert by_head["p50 latency"].low == [1.19, None]
+    assert by_head["Device"].links == ["hardware?id=h", "hardware?id=h"]
 
 
-def test_a_table_has_the_columns_that_an_answer_fills() -> None:
+def test_memory_is_told_against_what_the_device_has() -> None:
+    rows = [
+        row(1, 1.0, hardware="nvidia-l4", peak_memory_bytes=3.1e9),
+        row(2, 1.0, hardware="nvidia-l4", peak_memory_bytes=512e6),
+        row(3, 1.0, hardware="nvidia-l4", memory_floor_bytes=5.2e9), row(4, 1.0, peak_memory_bytes=1e9),
+    ]  # fmt: skip
+    (memory,) = [one for one in table.options_table(rows, {}, percentile="p50") if one.head == "Memory"]
+    assert [formatting.plain(words) for words in memory.shown or ()] == [
+        "3.10 of 24 GB", "512 MB of 24 GB", "≥ 5.20 of 24 GB", "1.00 GB",
+    ]  # fmt: skip
+    assert memory.share is not None and memory.share[0] == pytest.approx(3.1e9 / (24 * 2**30))
+    assert memory.share[3] is None
+
+
+def test_an_added_device_has_its_figure_or_the_rule_that_left_it_out() -> None:
+    rows = [row(1, 1.0, rank_band="1"), row(1, 9.0, hardware="nvidia-l4", added=True)]
+    columns = table.options_table(rows, {"nvidia-t4": "left out: power"}, percentile="p50")
+    assert (cells(columns, 1)["Device"], cells(columns, 1)["Rank"]) == ("L4", "—")
+    told = cells(columns, 2)
+    assert (told["Device"], told["p50 latency"], told["Runs as"]) == ("T4", "—", "left out: power")
+    assert {len(column.values) for column in columns} == {3}
+
+
+def test_every_column_has_doubts_prices_and_what_an_answer_fills() -> None:
     meets = [{"constraint": "max_latency_ms", "limit": 9, "value": 1.2, "probability": 0.93}]
     price = {"provider": "aws", "instance": "g6.xlarge", "region": "us-east-1", "spot": False, "machines": 1,
              "devices_each": 1, "date": None, "stale": True, "age_days": None}  # fmt: skip
-    shown = ranking.table(
-        [row(1, 1.2, meets=meets, price=price, usd_per_hour=0.8, usd_per_million=0.05, compiled=True)]
-    )
-    cells = shown.data.iloc[0]
-    assert formatting.plain(cells["Meets all with"]) == "93.0 %"
-    assert cells["Price of"] == "$0.80/h · aws g6.xlarge · us-east-1"
-    assert cells["Price to check"] == "undated price: check it"
-    assert cells["Compiled"] == "yes"
-    assert not {"At a time", "First token ms", "J an item", "Why above the next"} & set(shown.data.columns)
-    served = ranking.table([row(1, 900.0, batch_size=None, concurrency=16, ttft_ms=40.0, meets=[])]).data
-    assert (served["At a time"][0], served["First token ms"][0]) == (16, 40.0)
-    assert not {"Batch", "Meets all with", "Price of"} & set(served.columns)
+    told = cells(
+        table.every_column(
+            [row(1, 1.2, meets=meets, price=price, usd_per_hour=0.8, compiled=True, energy_per_item_j=0.5, n=1200,
+                 energy_verdict="suspect")]
+        )
+    )  # fmt: skip
+    assert told["Meets all with"] == "93.0 %"
+    assert told["Price of"] == "$0.80/h · aws g6.xlarge · us-east-1"
+    assert told["Price to check"] == "undated price: check it"
+    assert (told["Compiled"], told["n"], told["Energy is"]) == ("yes", "1,200", "suspect")
+    assert not {"First token", "Why above the next"} & set(told)
+    served = cells(table.every_column([row(1, 900.0, batch_size=None, concurrency=16, ttft_ms=40.0, meets=[])]))
+    assert (served["Load"], served["First token"]) == ("16 at a time", "40.0 ms")
+    assert not {"Meets all with", "Price of"} & set(served)
 
 
 def test_a_device_at_hand_is_named_with_what_to_fall_back_on() -> None:

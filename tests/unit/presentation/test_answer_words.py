@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from domain.answers import Call, Figures, Workload
-from presentation.answer_words import device_name, evidence_words, short_name, unit_price
+from domain.answers import Call, Figures, Front, Pick, RankedOption, Recommendation, Workload
+from presentation.answer_words import device_name, evidence_words, price_unit, short_name, unit_price
 
 
 def test_devices_have_the_names_that_people_use() -> None:
@@ -32,24 +34,50 @@ def test_evidence_is_one_of_four_words(basis: str, words: str) -> None:
     assert evidence_words(basis, "simulated") == f"{words}, SIMULATED"
 
 
+def answer_of(call: Call, work: Workload, *options: RankedOption) -> Recommendation:
+    picks = [
+        Pick(name="cheapest", option=one, confidence=None, probability=None, next_hardware=None) for one in options
+    ]
+    return Recommendation(
+        id="i", model="m", position=7, time=None, predictor="sha256:a", interval=0.8, question={}, workload=work,
+        considered=1, met=1, ranked=list(options), front=Front(axes=["latency", "cost"], options=[]), excluded=[],
+        within_reach=[], suggestions=[], notes=[], abstained=None, call=call, at_hand=None, picks=picks,
+    )  # fmt: skip
+
+
+def option(**figures: Any) -> RankedOption:
+    return RankedOption(
+        rank=1, configuration="c", hardware="h", platform="cuda", precision="fp16", basis="measured", **figures
+    )
+
+
 @pytest.mark.parametrize(
-    ("unit", "figures", "image_size", "price"),
+    ("unit", "figures", "sizes", "price"),
     [
         # 3.6 $/h at 1,000 tokens a second: 3.6 million tokens an hour.
-        ("request", {"tokens_per_s": 1000.0}, None, "$1.00 / M tokens"),
-        ("generation", {"tokens_per_s": 1000.0}, None, "$1.00 / M tokens"),
-        ("transcription", {"realtime_factor": 36.0}, None, "$0.100 / h of audio"),
-        ("transcription", {"realtime_factor": 36000.0}, None, "$0.100 / 1,000 h of audio"),
-        ("image", {"usd_per_million": 2500.0}, None, "$2.50 / 1,000 images"),
-        ("forward pass", {"usd_per_million": 2.5}, 224, "$0.00250 / 1,000 images"),
-        ("forward pass", {"usd_per_million": 0.25}, 224, "$0.250 / M images"),
-        ("forward pass", {"usd_per_million": 2.5}, None, "$2.50 / M calls"),
+        ("request", {"tokens_per_s": 1000.0}, {}, "$1.00 / M tokens"),
+        ("generation", {"tokens_per_s": 1000.0}, {"output_tokens": 128}, "$1.00 / M tokens"),
+        ("generation", {"usd_per_million": 128.0}, {"output_tokens": 128}, "$1.00 / M tokens"),
+        # A million recordings of 36 s are 10,000 hours.
+        ("transcription", {"usd_per_million": 1000.0}, {"audio_seconds": 36.0}, "$0.100 / h of audio"),
+        ("transcription", {"usd_per_million": 1.0}, {"audio_seconds": 36.0}, "$0.100 / 1,000 h of audio"),
+        ("image", {"usd_per_million": 2500.0}, {}, "$2.50 / 1,000 images"),
+        ("forward pass", {"usd_per_million": 2.5}, {"image_size": 224}, "$0.00250 / 1,000 images"),
+        ("forward pass", {"usd_per_million": 0.25}, {"image_size": 224}, "$0.250 / M images"),
+        ("forward pass", {"usd_per_million": 2.5}, {}, "$2.50 / M calls"),
     ],
 )
 def test_a_price_is_of_the_unit_in_which_the_work_is_sold(
-    unit: str, figures: dict[str, float], image_size: int | None, price: str
+    unit: str, figures: dict[str, float], sizes: dict[str, Any], price: str
 ) -> None:
-    call = Call(unit=unit, what="", items={})
-    work = Workload(mode="inference", image_size=image_size)
-    assert unit_price(Figures(usd_per_hour=3.6, **figures), call, work) == price
-    assert unit_price(Figures(**figures), call, work) == "—"
+    row = option(usd_per_hour=3.6, **figures)
+    answer = answer_of(Call(unit=unit, what="", items={}), Workload(mode="inference", **sizes), row)
+    assert unit_price(row, price_unit(answer)) == price
+    assert unit_price(Figures(tokens_per_s=1.0), price_unit(answer)) == "—"
+
+
+def test_all_prices_of_an_answer_are_of_one_unit() -> None:
+    rows = [option(usd_per_hour=1.0, usd_per_million=usd) for usd in (0.25, 25_000.0)]
+    answer = answer_of(Call(unit="forward pass", what="", items={}), Workload(mode="inference", image_size=224), *rows)
+    prices = [unit_price(row, price_unit(answer)) for row in rows]
+    assert prices == ["$0.250 / M images", "$25,000 / M images"]
