@@ -1,6 +1,8 @@
 // The browser's side of `dashboard/tables/result_table.py`: it draws the rows, sorts them by their raw values, and leads the keyboard.
 
 const kept = new Map();
+// Letters from which a text may be cut: it is told in full to who points at it.
+const LONG = 40;
 
 export default function ({ parentElement, data, key }) {
   const sent = JSON.stringify(data);
@@ -107,7 +109,7 @@ class Table {
       if (text.length > 40) cell.classList.add("long");
       const link = column.links?.[at];
       if (link) cell.append(made("a", "", { href: link, textContent: text }));
-      else cell.append(made("span", column.values[at] === null ? "missing" : "", { textContent: text }));
+      else cell.append(made("span", column.values[at] === null ? "missing" : "", { textContent: text, title: text.length > LONG ? text : "" }));
       if (column.low) cell.append(this.scales[place](column, at));
       if (column.share) cell.append(filled(column.share[at]));
       row.append(cell);

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
-import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import answers
 from dashboard.address import SCALES
 from dashboard.downloads import picture_files, stem
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, trouble
+from dashboard.frame import (
+    chart,
+    downloads,
+    dropped,
+    escape,
+    folded,
+    guarded,
+    header,
+    places,
+    provenance,
+    theme,
+    trouble,
+)
 from dashboard.page_state import adopt, current, go, widget
 from dashboard.screens.query import query as asked_for
 from dashboard.screens.query import sql_chart
@@ -30,6 +46,7 @@ from dashboard.screens.query.words import (
     read_query,
     unpacked,
 )
+from dashboard.tables.result_table import Column, result_table
 from domain.errors import UsageError
 from presentation import formatting
 
@@ -37,64 +54,96 @@ __all__ = ["show"]
 
 PAGE = "query"
 LIMITS = (
-    f"One SELECT, read-only. Limits: {asked_for.TIMEOUT_S:g} s, 512 MiB of memory, {formatting.count(asked_for.ROWS)} rows on "
-    f"this page and {formatting.count(asked_for.FILE_ROWS)} in a file. A link fills the editor; it never runs by itself."
+    f"Read-only · {asked_for.TIMEOUT_S:g} s · 512 MiB · {formatting.count(asked_for.ROWS)} rows here, "
+    f"{formatting.count(asked_for.FILE_ROWS)} in a file. A link never runs by itself."
 )
 OURS = "ours"
 EDITOR = f"{PAGE} editor"
+FILLED, RAN = f"{PAGE} filled", f"{PAGE} ran"
+"""What stands in the editor, and the text that was run with the position at which it was."""
 _MONO = f".st-key-{EDITOR.replace(' ', '-')} textarea {{font-family: 'Source Code Pro', ui-monospace, monospace; font-size: 14px}}"
+LINKS = {"hardware_id": "hardware?id", "model_id": "models?id", "run_id": "runs?run", "event_id": "runs?row"}
+"""Columns of names that have a page."""
+_HERE = Path(__file__).parent
+_completion = st.components.v2.component(
+    "assay.completion",
+    css=(_HERE / "complete.css").read_text("utf-8"),
+    js=(_HERE / "complete.js").read_text("utf-8"),
+    isolate_styles=False,
+)
 
 
 def show() -> None:
-    """Show the views, an editor, and after a press on Run the result as table, chart and files."""
+    """Show a result first, the editor beside it, and its picture below; an example runs where nobody asked for anything."""
     header("Query", "What else do the tables say?")
     with guarded("The service"):
         health = answers.ready()
         read = current(PAGE, read_query)
         dropped(read.dropped)
         query: Query = read.asked
-        text = unpacked(query.saved) if query.saved else query.q
-        # Streamlit forgets what widgets hold while another page is shown.
-        if text and (st.session_state.get(f"{PAGE} filled") != text or EDITOR not in st.session_state):
-            st.session_state[EDITOR] = st.session_state[f"{PAGE} filled"] = text
+        text = _filled(query, health["position"])
         at = health["position"] if query.as_of is None else query.as_of
         strip = st.container()
         left, right = st.columns([5, 3], gap="medium")
-        with left, guarded("The editor"):
-            _editor(query, health["position"])
-        with right, guarded("The views"):
-            _views(health.get("schema"))
-        ran = st.session_state.get(f"{PAGE} ran")
+        below = st.container()
+        with right, guarded("The editor"):
+            views = asked_for.views(health.get("schema"))
+            _editor(query, health["position"], views)
+        ran = st.session_state.get(RAN)
         result = None
-        if ran and ran[0] == st.session_state.get(f"{PAGE} filled"):
-            result = _result(query, *ran)
-        elif text:
-            st.info("The query above has not been run. Read it, then press Run.", icon=":material/play_arrow:")
+        with left, st.container(key="answer"):
+            if ran and ran[0] == st.session_state.get(FILLED):
+                result = _result(query, ran[0], ran[1], below)
+            elif text:
+                words = "The query in the editor has not been run. Read it, then press Run."
+                st.info(words, icon=":material/play_arrow:")
         with strip:
             position = result["position"] if result else at
-            provenance(PAGE, f"position {formatting.count(position)}", msgspec.structs.replace(query, as_of=position))
+            fixed = addressed(ran[0], query) if result else query
+            provenance(PAGE, f"position {formatting.count(position)}", msgspec.structs.replace(fixed, as_of=position))
 
 
-def _editor(query: Query, position: int) -> None:
-    st.caption(LIMITS)
-    with st.container(horizontal=True, key="examples"):
-        for example in EXAMPLES:
-            st.button(example.title, key=f"{PAGE} example {example.title}", on_click=_fill, args=(example.sql,))
+def _filled(query: Query, position: int) -> str:
+    """Fill the editor and return its text: that of the address, what stood there before, or an example, which runs."""
+    text = unpacked(query.saved) if query.saved else query.q
+    if not text and FILLED not in st.session_state:
+        text = EXAMPLES[0].sql
+        st.session_state[RAN] = (text, position)
+    before = str(st.session_state.get(FILLED) or "")
+    # Streamlit forgets what widgets hold while another page is shown.
+    if (text and before != text) or EDITOR not in st.session_state:
+        st.session_state[EDITOR] = st.session_state[FILLED] = text or before
+    return text or before
+
+
+def _editor(query: Query, position: int, views: Sequence[Mapping[str, Any]]) -> None:
     st.html(f"<style>{_MONO}</style>")
     with st.form(f"{PAGE} form", border=False):
         st.text_area(
             "SQL",
             key=EDITOR,
-            height=220,
+            height=200,
             max_chars=queries.LONGEST_SQL,
             placeholder="SELECT platform, count(*) AS n FROM measurements GROUP BY ALL",
         )
-        run = st.form_submit_button("Run", icon=":material/play_arrow:", help="Ctrl+Enter in the editor does the same")
+        run = st.form_submit_button(
+            "Run",
+            icon=":material/play_arrow:",
+            help="Ctrl+Enter in the editor does the same; Tab takes a name that is offered",
+        )
+    st.caption(LIMITS)
+    names = {view["name"]: [column["name"] for column in view["columns"]] for view in views}
+    _completion(key=f"{PAGE} completion", data={"views": names}, height="content")
+    with st.popover("Examples", icon=":material/lightbulb:", width="stretch"):
+        for example in EXAMPLES:
+            key = f"{PAGE} example {example.title}"
+            st.button(example.title, key=key, type="tertiary", on_click=_begin, args=(example.sql, position))
+    folded("Views and their columns", partial(_views, views, position), key=f"{PAGE} names")
     text = str(st.session_state.get(EDITOR) or "")
     if run and text.strip():
         view = addressed(text, query)
-        st.session_state[f"{PAGE} filled"] = text
-        st.session_state[f"{PAGE} ran"] = (text, position)
+        st.session_state[FILLED] = text
+        st.session_state[RAN] = (text, position)
         if view != query:
             go(PAGE, view)
             st.rerun()
@@ -102,52 +151,41 @@ def _editor(query: Query, position: int) -> None:
         st.caption("Write a SELECT, or take an example.")
 
 
-def _fill(sql: str) -> None:
-    """Put a text into the editor, in the address too; what was drawn of another result goes."""
-    st.session_state[EDITOR] = st.session_state[f"{PAGE} filled"] = sql
+def _begin(sql: str, position: int) -> None:
+    """Put a text of ours into the editor and the address, and run it."""
+    st.session_state[EDITOR] = st.session_state[FILLED] = sql
+    st.session_state[RAN] = (sql, position)
     go(PAGE, addressed(sql, Query()))
 
 
-def _views(schema: int | None) -> None:
-    views = asked_for.views(schema)
+def _views(views: Sequence[Mapping[str, Any]], position: int) -> None:
     named = {view["name"]: view for view in views}
     chosen = st.selectbox(f"{len(views)} views", list(named), key=f"{PAGE} views")
     view = named[chosen]
     st.caption(f"One row is {escape(view['rows'])}. {escape(view['about'] or '')}")
-    data_frame = pd.DataFrame(
-        [
-            {
-                "Column": column["name"],
-                "Unit": column["unit"] or None,
-                "Meaning": column["meaning"].replace("`", ""),
-                "Type": column["type"].lower(),
-            }
-            for column in view["columns"]
-        ]
-    )
-    st.dataframe(
-        data_frame,
-        hide_index=True,
-        key=f"{PAGE} columns",
-        height=314,
-        row_height=32,
-        placeholder="",
-        column_config={
-            "Column": st.column_config.Column(pinned=True),
-            "Meaning": st.column_config.Column(width="large"),
-        },
-        alt=f"Columns of the view {chosen}",
-    )
+    listed: Sequence[Mapping[str, Any]] = view["columns"]
+    columns = [
+        Column(head="Column", values=[column["name"] for column in listed]),
+        Column(head="Unit", values=[column["unit"] or None for column in listed], shown=_bare(listed, "unit")),
+        Column(head="Meaning", values=_bare(listed, "meaning")),
+        Column(head="Type", values=[column["type"].lower() for column in listed]),
+    ]
+    result_table(columns, key=f"{PAGE} columns", words=f"Columns of the view {chosen}", height=314)
     st.button(
         f"Begin with {chosen}",
         key=f"{PAGE} begin",
-        on_click=_fill,
-        args=(f"SELECT *\nFROM {chosen}\nLIMIT 100",),
+        on_click=_begin,
+        args=(f"SELECT *\nFROM {chosen}\nLIMIT 100", position),
         icon=":material/north_east:",
     )
 
 
-def _result(query: Query, sql: str, position: int) -> dict[str, Any] | None:
+def _bare(columns: Sequence[Mapping[str, Any]], name: str) -> list[str]:
+    """Return words about columns without the marks of code."""
+    return [str(column[name] or "").replace("`", "") for column in columns]
+
+
+def _result(query: Query, sql: str, position: int, below: DeltaGenerator) -> dict[str, Any] | None:
     begun = time.perf_counter()
     try:
         result = asked_for.selected(sql, position, query.as_of)
@@ -162,13 +200,14 @@ def _result(query: Query, sql: str, position: int) -> dict[str, Any] | None:
     heads = [column["name"] for column in result["columns"]]
     rows = [dict(zip(heads, row, strict=True)) for row in result["rows"]]
     said = _said(result, len(rows))
-    with st.container(key="answer"):
-        st.subheader(escape(said), anchor=False)
-    if took > 0.05:
-        st.caption(f"Answered in {formatting.significant(took)} s.")
-    if not query.q and not query.saved:
+    answered = f" · {formatting.significant(took)}{formatting.SPACE}s" if took > 0.05 else ""
+    title = next((f"{example.title}: " for example in EXAMPLES if example.sql == sql), "")
+    st.markdown(f"**{escape(title + said)}**:small[{escape(answered)}]")
+    if rows:
+        _table(result["columns"], result["rows"])
+    if len(addressed(sql, query).q + addressed(sql, query).saved) == 0:
         st.caption("This query is too long for an address: keep its text to come back to it.")
-    files = [
+    files: list[Any] = [
         ("CSV", f"{_name(result)}.csv", "text/csv", asked_for.filer(sql, "text/csv", position, query.as_of)),
         (
             "Parquet",
@@ -178,12 +217,12 @@ def _result(query: Query, sql: str, position: int) -> dict[str, Any] | None:
         ),
         ("The SQL", f"{_name(result)}.sql", "application/sql", sql.encode),
     ]
-    if len(set(heads)) < len(heads):
-        st.info("Two columns have one name: give one another with AS, and the result is drawn too.")
-    elif rows:
-        with guarded("The chart"):
-            files += _chart(query, result["columns"], rows, said, result["position"])
-    _table(result["columns"], result["rows"])
+    with below:
+        if len(set(heads)) < len(heads):
+            st.info("Two columns have one name: give one another with AS, and the result is drawn too.")
+        elif rows:
+            with guarded("The chart"):
+                files += _chart(query, result["columns"], rows, said, result["position"])
     downloads(files, PAGE)
     return result
 
@@ -248,7 +287,7 @@ def _controls(query: Query, columns: Sequence[Mapping[str, str]], what: Drawing)
     for name, existing in (("x", names), ("y", heights), ("colour", [OURS, *names])):
         if st.session_state.get(widget(PAGE, name)) not in existing:
             st.session_state[widget(PAGE, name)] = values[name]
-    bar = st.columns([2, 3, 3, 3, 2], vertical_alignment="bottom")
+    bar = places(2, 2, 2, 2, 2)
     bar[0].selectbox("Chart", KINDS, key=widget(PAGE, "kind"), filter_mode=None)
     bar[1].selectbox("Across (x)", names, key=widget(PAGE, "x"))
     bar[2].selectbox("Height (y)", heights, key=widget(PAGE, "y"))
@@ -291,33 +330,35 @@ def _left_out(rows: Sequence[Any], drawn: Sequence[Any], what: Drawing) -> None:
 
 
 def _table(columns: Sequence[Mapping[str, str]], rows: Sequence[Sequence[Any]]) -> None:
-    frame = pd.DataFrame(
-        {place: _column([row[place] for row in rows], column["type"]) for place, column in enumerate(columns)},
-    )
-    heads = {
-        place: st.column_config.Column(f"{column['name']} · {column['type'].lower()}", pinned=place == 0)
-        for place, column in enumerate(columns)
-    }
-    st.dataframe(
-        frame,
-        hide_index=True,
-        key=f"{PAGE} table",
-        row_height=36,
-        placeholder=formatting.MISSING,
-        column_config={str(place): head for place, head in heads.items()},
-        height="content" if len(rows) <= 12 else 460,
-        alt="The rows of the result",
-    )
-
-
-def _column(values: list[Any], kind: str) -> Any:
-    """Return one column as pandas holds it: whole numbers whole, what is missing missing, nested values as JSON text."""
-    if kind.endswith("INT") or kind in ("INTEGER", "HUGEINT", "UBIGINT"):
-        return (
-            pd.array(values, dtype="Int64")
-            if all(v is None or abs(v) < 2**63 for v in values)
-            else [str(v) for v in values]
+    """Show the rows of a result: numbers as they came, names that have a page as links."""
+    shown = []
+    for place, column in enumerate(columns):
+        values = [_value(row[place]) for row in rows]
+        link = LINKS.get(column["name"])
+        links = [f"{link}={quote(str(value))}" if link and value is not None else None for value in values]
+        words = [_words(value) for value in values]
+        shown.append(
+            Column(
+                head=column["name"],
+                values=values,
+                shown=words,
+                links=links if link else None,
+                help=column["type"].lower(),
+            )
         )
-    if is_number(kind):
-        return pd.array([None if value is None else float(value) for value in values], dtype="Float64")
-    return [msgspec.json.encode(value).decode() if isinstance(value, list | dict) else value for value in values]
+    result_table(shown, key=f"{PAGE} table", words="The rows of the result", height=460)
+
+
+def _value(value: Any) -> str | float | None:
+    """Return a value of a result by which its column sorts: a number, or its text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | dict):
+        return msgspec.json.encode(value).decode()
+    return value if value is None or isinstance(value, int | float | str) else str(value)
+
+
+def _words(value: str | float | None) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return formatting.MISSING
+    return f"{value:.7g}" if isinstance(value, float) else str(value)

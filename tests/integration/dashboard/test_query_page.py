@@ -17,7 +17,7 @@ from dashboard.screens.query.words import EXAMPLES, packed
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
 SQL = "SELECT hardware_id, platform, throughput_per_s\nFROM measurements\nWHERE throughput_per_s > 0 ORDER BY throughput_per_s"
-UNRUN = "The query above has not been run."
+UNRUN = "The query in the editor has not been run."
 
 
 def ran(page: Any) -> str:
@@ -98,20 +98,57 @@ def test_an_error_says_what_and_where(page: Any, dashboards: Any, service_url: s
     assert page.wrong == []
 
 
-def test_examples_and_views_fill_the_editor_without_running(page: Any, dashboards: Any, service_url: str) -> None:
-    page.open(f"{dashboards(service_url)}/query")
-    page.page.get_by_role("button", name=EXAMPLES[0].title).click()
-    page.page.get_by_text(UNRUN).wait_for()
+def test_an_example_runs_on_arrival_and_names_lead_to_their_pages(page: Any, dashboards: Any, service_url: str) -> None:
+    text = page.open(f"{dashboards(service_url)}/query")
     assert page.page.get_by_label("SQL").input_value() == EXAMPLES[0].sql
+    with Client(service_url) as client:
+        told = client.query(EXAMPLES[0].sql)
+    assert f"{EXAMPLES[0].title}: {len(told['rows'])} rows of 4 columns" in text
+    assert "q=" not in page.page.url
+    rows = page.page.locator(".assay-table tbody tr")
+    assert [row.inner_text().split("\t") for row in rows.all()] == [[str(cell) for cell in row] for row in told["rows"]]
+    rows.first.get_by_role("link").click()
+    page.page.wait_for_url(f"**/hardware?id={told['rows'][0][0]}")
+    page.page.go_back()
+    assert EXAMPLES[0].title in page.text()
+    assert page.wrong == []
+
+
+def test_examples_and_views_of_ours_run_and_come_back(page: Any, dashboards: Any, service_url: str) -> None:
+    page.open(f"{dashboards(service_url)}/query?q={quote('SELECT 1')}")
+    page.page.get_by_text(UNRUN).wait_for()
+    page.page.get_by_role("button", name="Examples").click()
+    page.page.get_by_role("button", name=EXAMPLES[4].title).click()
+    page.page.get_by_text(f"{EXAMPLES[4].title}: ").wait_for()
+    assert page.page.get_by_label("SQL").input_value() == EXAMPLES[4].sql
+    page.page.keyboard.press("Escape")
+    page.page.get_by_text("Views and their columns").click()
     page.page.get_by_role("button", name="Begin with measurements").click()
     page.page.wait_for_function("document.querySelector('textarea').value.startsWith('SELECT *')")
-    assert UNRUN in page.text()
-    assert "acme-one" not in page.text()
+    page.page.locator(".assay-table").first.get_by_text("acme-one").first.wait_for()
     page.page.get_by_role("link", name="Recommend").click()
     page.page.get_by_role("heading", name="Recommend").wait_for()
     page.page.get_by_role("link", name="Query").click()
-    page.page.get_by_text(UNRUN).wait_for()
+    page.page.locator(".assay-table").first.get_by_text("acme-one").first.wait_for()
     assert page.page.get_by_label("SQL").input_value().startswith("SELECT *\nFROM measurements")
+    assert page.wrong == []
+
+
+def test_the_editor_completes_names_of_views_and_columns(page: Any, dashboards: Any, service_url: str) -> None:
+    page.open(f"{dashboards(service_url)}/query")
+    editor, names = page.page.get_by_label("SQL"), page.page.get_by_role("listbox", name="Names that fit")
+    editor.fill("")
+    editor.press_sequentially("SELECT count(*) AS n FROM best_m")
+    names.wait_for()
+    assert names.get_by_role("option").first.inner_text().startswith("best_measurements")
+    editor.press("Tab")
+    names.wait_for(state="hidden")
+    editor.press_sequentially(" WHERE hardw")
+    names.locator("[data-name=hardware_id]").click()
+    editor.press_sequentially(" = 'acme-one'")
+    assert editor.input_value() == "SELECT count(*) AS n FROM best_measurements WHERE hardware_id = 'acme-one'"
+    assert editor.evaluate("area => document.activeElement === area")
+    assert "1 row of 1 column" in ran(page)
     assert page.wrong == []
 
 
