@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
+from dashboard.screens.predictor.words import shares
+from dashboard.tables.result_table import Column
 from presentation import formatting
 
 __all__ = ["devices", "fits", "rules", "rules_table", "sentence"]
@@ -41,50 +41,33 @@ def _good(row: dict[str, Any]) -> str:
     return f"{formatting.share(row['success'])} of choices meet the limits, at {formatting.share(row['overspend'])}"
 
 
-def rules_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return the rules as they are read: shares as per cent."""
-    return pd.DataFrame(
-        [
-            {
-                "Rule": item["rule"] if item["ours"] else f"{item['mark']} · {item['rule']}",
-                "Success": formatting.share(item["success"]),
-                "Overspend": formatting.share(item["overspend"]),
-                "Cheapest first": formatting.share(item["top_1"]),
-                "Among three": formatting.share(item["top_3"]),
-            }
-            for item in rows
-        ]
-    )
+def rules_table(rows: list[dict[str, Any]]) -> list[Column]:
+    """Return the rules as they are read."""
+    names = [item["rule"] if item["ours"] else f"{item['mark']} · {item['rule']}" for item in rows]
+    parts = {"Success": "success", "Overspend": "overspend", "Cheapest first": "top_1", "Among three": "top_3"}
+    return [
+        Column(head="Rule", values=names),
+        *(shares(head, [item[key] for item in rows]) for head, key in parts.items()),
+    ]
 
 
-def devices(document: Mapping[str, Any]) -> pd.DataFrame:
+def devices(document: Mapping[str, Any]) -> list[Column]:
     """Return what the first choice of device loses beside the best, by kind of choice."""
-    return pd.DataFrame(
-        [
-            {
-                "Choices": device["choices"],
-                "Questions": device["questions"],
-                "Median loss": formatting.share(device["median"]),
-                "90th percentile": formatting.share(device["p90"]),
-                "Best first": formatting.share(device["top_1"]),
-                "Among three": formatting.share(device["top_3"]),
-            }
-            for device in document["devices"]
-            if device["rule"] == "ours"
-        ]
-    )
+    ours = [device for device in document["devices"] if device["rule"] == "ours"]
+    parts = {"Median loss": "median", "90th percentile": "p90", "Best first": "top_1", "Among three": "top_3"}
+    return [
+        Column(head="Choices", values=[device["choices"] for device in ours]),
+        Column(head="Questions", values=[device["questions"] for device in ours]),
+        *(shares(head, [device[key] for device in ours]) for head, key in parts.items()),
+    ]
 
 
-def fits(document: Mapping[str, Any]) -> pd.DataFrame:
+def fits(document: Mapping[str, Any]) -> list[Column]:
     """Return how often it was right that something fits in memory."""
-    return pd.DataFrame(
-        [
-            {
-                "Does it fit?": fit["asked"],
-                "Questions": fit["questions"],
-                "Right": formatting.share(fit["right"]),
-                "Sure and wrong": fit["sure_wrong"],
-            }
-            for fit in document["fits"]
-        ]
-    )
+    answers = document["fits"]
+    return [
+        Column(head="Does it fit?", values=[fit["asked"] for fit in answers]),
+        Column(head="Questions", values=[fit["questions"] for fit in answers]),
+        shares("Right", [fit["right"] for fit in answers]),
+        Column(head="Sure and wrong", values=[fit["sure_wrong"] for fit in answers]),
+    ]

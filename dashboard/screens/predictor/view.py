@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
-import pandas as pd
 import streamlit as st
 
 from dashboard import answers
 from dashboard.address import GROUPS, LIVE_TARGETS, Scores, read_scores
 from dashboard.downloads import picture_files, stem
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, places, provenance, theme, to_paste
+from dashboard.frame import (
+    chart,
+    downloads,
+    dropped,
+    escape,
+    folded,
+    guarded,
+    header,
+    places,
+    provenance,
+    theme,
+    to_paste,
+)
 from dashboard.page_state import adopt, current, go, widget
 from dashboard.screens.predictor import words as scores
 from dashboard.screens.predictor.decisions_view import show_decisions
+from dashboard.tables.result_table import Column, result_table
 from presentation import charts, formatting
 
 __all__ = ["show"]
@@ -27,7 +40,6 @@ TITLES = {"scores": "Accuracy", "live": "Live accuracy", "decisions": "Decisions
 CHOICES = {"scores": ("split", "group"), "live": ("target", "group")}
 """What can be chosen in a part."""
 DOTS = "Dots are mean errors, ticks medians; smaller is better."
-COUNT = st.column_config.NumberColumn(format="localized")
 LIVE_TILES = (
     ("Median error", "median_ape"),
     ("Within 20 %", "within_20"),
@@ -48,16 +60,31 @@ def show() -> None:
         with guarded("The card"):
             card = answers.predictor(at, bar.split)
             in_order = scores.in_order(card.get("scores") or {})
-            bar = _bar(bar, list(in_order))
+            with st.container(key="answer"):
+                _expected(in_order)
+            bar = _bar(bar, in_order)
             with strip:
                 provenance(PAGE, _whence(card, at), msgspec.structs.replace(bar, as_of=at))
             for note in card.get("notes") or ():
                 st.warning(escape(str(note)), icon=":material/report:")
             with guarded(TITLES[bar.tab]):
                 _part(bar, card, in_order, at)
-        st.subheader("What to measure next", anchor=False)
-        st.caption("Uncertainty picks the runs that would lower the error of open questions most:")
-        to_paste("assay suggest --budget 2h")
+        folded("What to measure next", _next, key=f"{PAGE} next")
+
+
+def _expected(rows: Mapping[str, Mapping[str, Any]]) -> None:
+    """Say first how far an estimate is off, on devices that are known and on others."""
+    expected = scores.expected(rows)
+    if expected is None:
+        st.subheader("How far estimates are off is not on the card of this predictor", anchor=False)
+        return
+    st.subheader(escape(expected), anchor=False)
+    st.caption(escape(scores.expected_elsewhere(rows)))
+
+
+def _next() -> None:
+    st.caption("The runs that would lower the error of open questions most:")
+    to_paste("assay suggest --budget 2h")
 
 
 def _part(request: Scores, card: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]], at: int) -> None:
@@ -84,18 +111,21 @@ def _whence(card: Mapping[str, Any], at: int) -> str:
     return f"{words} · {formatting.count(card.get('rows'))} rows"
 
 
-def _bar(scores: Scores, names: list[str]) -> Scores:
+def _bar(bar: Scores, rows: Mapping[str, Mapping[str, Any]]) -> Scores:
     """Show what is chosen, take what is chosen now, and return it; an evaluation that is not there gives way to another."""
-    if scores.split and scores.split not in names:
-        st.warning(f"From the address: no evaluation is called {escape(scores.split)}.", icon=":material/link_off:")
-    usual = next((name for name in names if name != "random"), names[0] if names else "")
-    scores = msgspec.structs.replace(scores, split=scores.split if scores.split in names else usual)
+    names = list(rows)
+    if bar.split and bar.split not in names:
+        st.warning(f"From the address: no evaluation is called {escape(bar.split)}.", icon=":material/link_off:")
+    # What the first line is about, else the first that is no interpolation.
+    order = sorted(names, key=lambda name: (rows[name]["split"] != "family", rows[name]["split"] == "random"))
+    usual = order[0] if order else ""
+    bar = msgspec.structs.replace(bar, split=bar.split if bar.split in names else usual)
     names_of: dict[str, tuple[str, Sequence[str]]] = {
-        "split": ("Held out", names),
+        "split": ("Tested on", names),
         "group": ("Errors by", GROUPS),
         "target": ("Live accuracy of", LIVE_TARGETS),
     }
-    adopt(PAGE, scores, {"tab": scores.tab} | {name: getattr(scores, name) or None for name in names_of})
+    adopt(PAGE, bar, {"tab": bar.tab} | {name: getattr(bar, name) or None for name in names_of})
     st.segmented_control(
         "Part",
         list(TITLES),
@@ -104,16 +134,23 @@ def _bar(scores: Scores, names: list[str]) -> Scores:
         format_func=TITLES.__getitem__,
         label_visibility="collapsed",
     )
-    shown = CHOICES.get(scores.tab, ())
+    shown = CHOICES.get(bar.tab, ())
     for name, place in zip(shown, places(4, 2, 4) if shown else (), strict=False):
         label, options = names_of[name]
-        place.selectbox(label, options, key=widget(PAGE, name), filter_mode=None, disabled=not options)
+        place.selectbox(
+            label,
+            options,
+            key=widget(PAGE, name),
+            filter_mode=None,
+            disabled=not options,
+            format_func=lambda one: scores.short_title(rows[one]) if one in rows else str(one),
+        )
     state = {name: st.session_state[widget(PAGE, name)] or "" for name in ("tab", *shown)}
-    chosen: Scores = msgspec.structs.replace(scores, **state)
-    if chosen != scores:
+    chosen: Scores = msgspec.structs.replace(bar, **state)
+    if chosen != bar:
         go(PAGE, chosen)
         st.rerun()
-    return scores
+    return bar
 
 
 def _evaluations(request: Scores, card: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]], at: int) -> None:
@@ -123,44 +160,37 @@ def _evaluations(request: Scores, card: Mapping[str, Any], rows: Mapping[str, Ma
         return
     answer = rows[request.split]
     sentence = scores.sentence(answer)
-    with st.container(key="answer"):
-        st.subheader(escape(sentence), anchor=False)
+    st.markdown(escape(sentence))
     _tiles(answer)
     left, right = st.columns([1, 1], gap="large")
     with left:
         _parity(answer)
     with right:
         _calibration(rows)
-    _groups(request, answer)
-    st.subheader("Split by split", anchor=False)
-    st.dataframe(
-        scores.splits_table(rows),
-        hide_index=True,
-        key=f"{PAGE} splits",
-        row_height=36,
-        height="content",
-        column_config={"Held out": st.column_config.Column(pinned=True), "Rows": COUNT},
-        alt="Scores of each evaluation",
-    )
-    st.caption(
-        "Errors are relative to what was measured. Whole groups are held out; macro is the mean over families or devices, "
-        "so that the large ones do not decide. A random-row split is interpolation only."
-    )
+    folded(f"Error by {request.group}", partial(_groups, request, answer), key=f"{PAGE} by group")
+    folded("Every evaluation", partial(_splits, rows), key=f"{PAGE} all splits")
     _downloads(str(card.get("digest")), rows, at, sentence)
+
+
+def _splits(rows: Mapping[str, Mapping[str, Any]]) -> None:
+    result_table(scores.splits_table(rows), key=f"{PAGE} splits", words="Scores of each evaluation")
+    st.caption(
+        "Errors are relative to what was measured. Whole groups are held out; a random-row split is interpolation only."
+    )
 
 
 def _tiles(answer: Mapping[str, Any]) -> None:
     overall = answer["overall"]
     figures = (
-        ("Median error", overall["median_ape"]),
-        ("Within 20 %", overall["within_20"]),
-        ("80 % intervals held", overall.get("coverage_80")),
-        ("Width of an 80 % interval", overall.get("width_80")),
+        ("Median error", overall["median_ape"], "Half of the errors are smaller."),
+        ("Within 20 %", overall["within_20"], "Share of estimates that are at most 20 % off."),
+        ("80 % intervals held", overall.get("coverage_80"), scores.TIPS["80 % holds"]),
+        ("80 % interval width", overall.get("width_80"), scores.TIPS["width at 80 %"]),
     )
     with st.grid(4, min_column_width=150, key="figures"):
-        for label, value in figures:
-            st.metric(label, formatting.share(value), border=True)
-    text = f"Held out: {escape(str(answer['split']))} · n {formatting.count(overall['rows'])}"
+        for label, value, tip in figures:
+            st.metric(label, formatting.share(value), border=True, help=tip)
+    text = f"{formatting.count(overall['rows'])} measurements"
     st.caption(text if overall.get("coverage_80") is not None else f"{text} · intervals are not calibrated")
 
 
@@ -183,7 +213,7 @@ def _command(answer: Mapping[str, Any]) -> str:
 
 def _calibration(rows: Mapping[str, Mapping[str, Any]]) -> None:
     st.subheader("Does it know when it is wrong?", anchor=False)
-    lines = [{"name": name, "calibration": scores.calibration(value)} for name, value in rows.items()]
+    lines = [{"name": scores.short_title(value), "calibration": scores.calibration(value)} for value in rows.values()]
     drawn = charts.calibration(lines, theme=theme())
     chart(drawn, key=f"{PAGE} calibration", words="What intervals promised and held, by split")
     st.caption(
@@ -194,7 +224,6 @@ def _calibration(rows: Mapping[str, Mapping[str, Any]]) -> None:
 
 def _groups(request: Scores, answer: Mapping[str, Any]) -> None:
     rows = scores.grouped(answer, request.group, MOST_GROUPS)
-    st.subheader(f"Error by {request.group}", anchor=False)
     if not rows:
         st.caption(f"This evaluation was not told by {request.group}; choose another one above.")
         return
@@ -208,19 +237,10 @@ def _groups(request: Scores, answer: Mapping[str, Any]) -> None:
 
 def _widths(card: Mapping[str, Any]) -> None:
     table = scores.widths_table(card.get("widths") or {})
-    if table.empty:
+    if not table:
         return
     st.subheader("How wide are its intervals?", anchor=False)
-    st.dataframe(
-        table,
-        hide_index=True,
-        key=f"{PAGE} widths",
-        row_height=36,
-        height="content",
-        placeholder=formatting.MISSING,
-        alt="Reach of the intervals by level",
-        column_config={"Rows": COUNT},
-    )
+    result_table(table, key=f"{PAGE} widths", words="Reach of the intervals by level")
     st.caption(
         "By how far a question lies from what trained, in log units: every row has a difficulty of its own, and its interval "
         "reaches as far as both multiplied; docs/accuracy.md has the mean widths that come of it. Families and devices count as one draw each; where too few of them "
@@ -251,18 +271,14 @@ def _live(request: Scores, at: int) -> None:
     rows = scores.grouped(accuracy, request.group, MOST_GROUPS)
     chart(charts.errors(rows, theme=theme()), key=f"{PAGE} live", words=f"Live errors by {request.group}")
     st.caption(DOTS)
-    by_basis = [
-        {
-            "Basis": basis,
-            "Rows": item["rows"],
-            "Median error": formatting.share(item["median_ape"]),
-            "80 % held": formatting.share(item.get("coverage_80")),
-        }
-        for basis, item in (accuracy.get("by_basis") or {}).items()
+    by_basis: Mapping[str, Any] = accuracy.get("by_basis") or {}
+    columns = [
+        Column(head="Rests on", values=[str(basis) for basis in by_basis]),
+        Column(head="Rows", values=[item["rows"] for item in by_basis.values()]),
+        scores.shares("Median error", [item["median_ape"] for item in by_basis.values()]),
+        scores.shares("80 % held", [item.get("coverage_80") for item in by_basis.values()], scores.TIPS["80 % holds"]),
     ]
-    st.dataframe(
-        pd.DataFrame(by_basis), hide_index=True, key=f"{PAGE} basis", row_height=36, alt="Live errors by basis"
-    )
+    result_table(columns, key=f"{PAGE} bases", words="Live errors by what estimates rest on")
 
 
 def _counted(number: int, noun: str) -> str:
@@ -271,16 +287,7 @@ def _counted(number: int, noun: str) -> str:
 
 def _history(at: int) -> None:
     st.subheader("Training history", anchor=False)
-    st.dataframe(
-        scores.history(answers.predictors(at)),
-        hide_index=True,
-        key=f"{PAGE} history",
-        row_height=36,
-        height="content",
-        placeholder=formatting.MISSING,
-        alt="Predictors, newest first",
-        column_config={"Rows": COUNT, "Position": COUNT},
-    )
+    result_table(scores.history(answers.predictors(at)), key=f"{PAGE} history", words="Predictors, newest first")
     st.caption("`assay train` makes a new one from the log, which answers where it is not worse than the one in force.")
 
 
@@ -316,7 +323,7 @@ def _downloads(digest: str, rows: Mapping[str, Mapping[str, Any]], at: int, text
     shade, whole = theme(), answers.card(at)
     name = stem(PAGE, formatting.digest(digest), at)
     footer = f"position {formatting.count(at)} · predictor {formatting.digest(digest)}"
-    lines = [{"name": title, "calibration": scores.calibration(value)} for title, value in rows.items()]
+    lines = [{"name": scores.short_title(value), "calibration": scores.calibration(value)} for value in rows.values()]
 
     def draw() -> Any:
         return charts.calibration(lines, theme=shade, picture=True)

@@ -7,20 +7,25 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
+from dashboard.tables.result_table import Column
+from domain.catalogues import hardware
 from presentation import formatting
 
 __all__ = [
     "EMPTY_LEVEL",
     "FEWEST_ROWS",
+    "TIPS",
     "calibration",
     "csv_file",
+    "expected",
+    "expected_elsewhere",
     "grouped",
     "history",
     "in_order",
     "macro_devices",
     "sentence",
+    "shares",
+    "short_title",
     "splits_table",
     "title",
     "unit",
@@ -44,6 +49,28 @@ TARGETS = {
     "energy": "energy of a call",
 }
 UNITS = {"memory": "bytes", "energy": "J"}
+SHORT = {
+    "random": "random rows",
+    "configuration": "new configuration",
+    "architecture": "new architecture",
+    "family": "new family",
+    "hardware": "new device",
+    "hardware+family": "new device and family",
+    "time": "the newest fifth",
+}
+"""What was held out, where there is room for few words."""
+CLASSES = {"gpu": "GPUs", "cpu": "CPUs", "npu": "NPUs"}
+"""Kinds of devices by which errors are told first."""
+TIPS = {
+    "MAPE": "Mean of the errors, each relative to what was measured.",
+    "median": "Half of the errors are smaller.",
+    "80 % holds": "Share of measurements within the 80 % interval: 80 % is right, more is too wide.",
+    "90 % holds": "Share of measurements within the 90 % interval: 90 % is right, more is too wide.",
+    "width at 80 %": "Width of an 80 % interval, relative to the estimate.",
+    "τ": "Kendall's rank correlation: 1 where all pairs stand in the right order.",
+    "macro families": "Mean over families of models, so that large ones do not decide.",
+    "macro devices": "Mean over devices, so that those with many rows do not decide.",
+}
 SHARES = {
     "mape": "MAPE",
     "median_ape": "median",
@@ -71,6 +98,65 @@ def title(answer: Answer) -> str:
     if answer.get("mode") == "training":
         words.append("training")
     return ", ".join(words)
+
+
+def short_title(answer: Answer) -> str:
+    """Say what was held out in two or three words: `new device, 10 measured`."""
+    words = [SHORT.get(answer["split"], str(answer["split"]))]
+    words += [f"{answer['shots']} measured"] if answer["shots"] else []
+    words += [TARGETS[answer["target"]]] if answer["target"] in TARGETS else []
+    return ", ".join([*words, "training"] if answer.get("mode") == "training" else words)
+
+
+def expected(scores: Mapping[str, Answer]) -> str | None:
+    """Say how far estimates are off on known devices, by their kind; None where no evaluation says it.
+
+    It is the mean error on models of families that never trained, else of architectures.
+    """
+    answer = _of(scores, "family") or _of(scores, "architecture")
+    errors = _by_class(answer) if answer is not None else {}
+    if not errors:
+        return None
+    return f"Expect {', '.join(f'±{_percent(error)} on known {kind}' for kind, error in errors.items())}"
+
+
+def expected_elsewhere(scores: Mapping[str, Answer]) -> str:
+    """Say what that error is of, and how far estimates are off on devices that never trained."""
+    held = "families of models" if _of(scores, "family") is not None else "architectures"
+    known = _of(scores, "family") or _of(scores, "architecture")
+    of = f" ({formatting.count(known['overall']['rows'])} measurements)" if known is not None else ""
+    text = f"Mean error on {held} that it never saw{of}."
+    unseen = _of(scores, "hardware")
+    errors = _by_class(unseen) if unseen is not None else {}
+    if not errors:
+        return text
+    return f"{text} On devices that it never saw: {', '.join(f'±{_percent(error)} on {kind}' for kind, error in errors.items())}."
+
+
+def _of(scores: Mapping[str, Answer], split: str) -> Answer | None:
+    """Return the evaluation of inference's throughput that held this out, with nothing given beforehand."""
+    for answer in scores.values():
+        plain = answer["target"] == "throughput" and not answer["shots"] and answer.get("mode") != "training"
+        if plain and answer["split"] == split:
+            return answer
+    return None
+
+
+def _by_class(answer: Answer) -> dict[str, float]:
+    """Return the mean error of each kind of device, weighed by rows, those with most rows first."""
+    rows: dict[str, float] = {}
+    sums: dict[str, float] = {}
+    for slug, group in (answer.get("by_hardware") or {}).items():
+        spec = hardware.find(slug)
+        kind = CLASSES.get("" if spec is None or spec.kind is None else spec.kind)
+        if kind is not None:
+            rows[kind] = rows.get(kind, 0) + group["rows"]
+            sums[kind] = sums.get(kind, 0.0) + group["rows"] * group["mape"]
+    return {kind: sums[kind] / rows[kind] for kind in sorted(rows, key=lambda kind: -rows[kind])}
+
+
+def _percent(error: float) -> str:
+    return f"{error * 100:.0f}{formatting.SPACE}%"
 
 
 def in_order(scores: Mapping[str, Answer]) -> dict[str, Answer]:
@@ -126,62 +212,74 @@ def grouped(answer: Answer, by: str, most: int) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda item: -item["mape"])[:most]
 
 
-def splits_table(scores: Mapping[str, Answer]) -> pd.DataFrame:
-    """Return one line an evaluation: shares in per cent as text, because a missing one is not a zero."""
-    rows = []
-    for name, answer in scores.items():
-        overall = answer["overall"]
-        tau = overall.get("kendall_tau")
-        rows.append(
-            {"Held out": name, "Rows": int(overall["rows"])}
-            | {head: formatting.share(overall.get(key)) for key, head in SHARES.items()}
-            | {
-                "τ": formatting.MISSING if tau is None else f"{tau:.3f}",
-                "macro families": formatting.share(answer.get("macro_family_mape")),
-                "macro devices": formatting.share(macro_devices(answer)),
-                "What that is": title(answer),
-            }
-        )
-    return pd.DataFrame(rows)
+def shares(head: str, values: Sequence[float | None], tip: str = "") -> Column:
+    """Return a column of shares, shown as per cent; a missing one is not a zero."""
+    return Column(head=head, values=values, shown=[formatting.share(value) for value in values], help=tip)
 
 
-def widths_table(widths: Mapping[str, Any]) -> pd.DataFrame:
+def splits_table(scores: Mapping[str, Answer]) -> list[Column]:
+    """Return one line an evaluation."""
+    answers = list(scores.values())
+    taus = [answer["overall"].get("kendall_tau") for answer in answers]
+    return [
+        Column(head="Tested on", values=[short_title(answer) for answer in answers]),
+        Column(head="Rows", values=[int(answer["overall"]["rows"]) for answer in answers]),
+        *(
+            shares(head, [answer["overall"].get(key) for answer in answers], TIPS.get(head, ""))
+            for key, head in SHARES.items()
+        ),
+        Column(
+            head="τ",
+            values=taus,
+            shown=[formatting.MISSING if tau is None else f"{tau:.3f}" for tau in taus],
+            help=TIPS["τ"],
+        ),
+        shares("macro families", [answer.get("macro_family_mape") for answer in answers], TIPS["macro families"]),
+        shares("macro devices", [macro_devices(answer) for answer in answers], TIPS["macro devices"]),
+        Column(head="What that is", values=[title(answer) for answer in answers]),
+    ]
+
+
+def widths_table(widths: Mapping[str, Any]) -> list[Column]:
     """Return how far intervals reach to either side, by how far a question lies from what trained.
 
     In log units for each unit of a row's own difficulty: the interval of a row is the product of the two.
     """
     by_level: Mapping[str, Mapping[str, float | None]] = widths.get("by_level") or {}
     counted = widths.get("rows") or {}
-    return pd.DataFrame(
-        [
-            {"Level": level.replace("_", " "), "Rows": counted.get(level)}
-            | {
-                f"{float(nominal) * 100:.0f} % interval": EMPTY_LEVEL if reach is None else f"{reach:.3f} × difficulty"
-                for nominal, reach in reaches.items()
-            }
-            for level, reaches in by_level.items()
-        ]
-    )
+    if not by_level:
+        return []
+    columns = [
+        Column(head="Level", values=[level.replace("_", " ") for level in by_level]),
+        Column(head="Rows", values=[counted.get(level) for level in by_level]),
+    ]
+    for nominal in next(iter(by_level.values())):
+        reaches = [reach.get(nominal) for reach in by_level.values()]
+        words = [EMPTY_LEVEL if reach is None else f"{reach:.3f} × difficulty" for reach in reaches]
+        columns.append(Column(head=f"{float(nominal) * 100:.0f} % interval", values=reaches, shown=words))
+    return columns
 
 
-def history(row: Mapping[str, Any]) -> pd.DataFrame:
+def history(row: Mapping[str, Any]) -> list[Column]:
     """Return the predictors, newest first, with what was decided about each."""
+    items = list(row.get("items") or ())
     states = {True: "in force", False: "not in force"}
-    return pd.DataFrame(
-        [
-            {
-                "Predictor": formatting.digest(item["digest"]),
-                "State": states[bool(item.get("in_force"))],
-                "Trained": formatting.date(item.get("recorded_at")),
-                "Position": item.get("trained_at_position"),
-                "Trees": item.get("trees_from"),
-                "Rows": item.get("rows"),
-                "Accepted": {True: "yes", False: "no"}.get(item.get("accepted"), formatting.MISSING),
-                "Because": item.get("reason"),
-            }
-            for item in row.get("items") or ()
-        ]
-    )
+    accepted = {True: "yes", False: "no"}
+    columns = {
+        "Predictor": [formatting.digest(item["digest"]) for item in items],
+        "State": [states[bool(item.get("in_force"))] for item in items],
+        "Trained": [formatting.date(item.get("recorded_at")) for item in items],
+        "At event": [item.get("trained_at_position") for item in items],
+        "Trees": [item.get("trees_from") for item in items],
+        "Rows": [item.get("rows") for item in items],
+        "Accepted": [accepted.get(item.get("accepted")) for item in items],
+        "Because": [item.get("reason") for item in items],
+    }
+    return [
+        Column(head=head, values=values)
+        for head, values in columns.items()
+        if any(value is not None for value in values)
+    ]
 
 
 def csv_file(scores: Mapping[str, Answer], position: int, predictor: str) -> bytes:

@@ -68,8 +68,10 @@ def asked(used_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     st.cache_resource.clear()
 
 
-def run(**params: str) -> AppTest:
+def run(*, unfolded: str = "", **params: str) -> AppTest:
     test = AppTest.from_function(predictor, default_timeout=60)
+    if unfolded:
+        test.session_state[unfolded] = True
     for name, value in params.items():
         test.query_params[name] = value
     found = test.run()
@@ -100,15 +102,16 @@ def test_the_answer_is_about_what_never_trained_and_the_choice_becomes_the_addre
     test.selectbox(key="predictor split").set_value(name).run()
     assert not test.exception
     assert test.query_params["split"] in (name, [name])
-    assert any(plain(found.value).startswith("Interpolation only") for found in test.subheader)
+    assert any(plain(found.value).startswith("Interpolation only") for found in test.markdown)
+    assert plain(test.subheader[0].value).startswith("Expect ±")
 
 
 def test_an_address_chooses_the_evaluation_and_its_groups(asked: str) -> None:
     name, answer = named(asked, "family")
     families = answer["by_family"]
-    test = run(split=name, group="family")
+    test = run(unfolded="predictor by group", split=name, group="family")
     assert test.selectbox(key="predictor group").value == "family"
-    assert any("Error by family" in str(found.value) for found in test.subheader)
+    assert any("Error by family" in found.label for found in test.expander)
     worst = f"15 worst of {formatting.count(len(families))}"
     assert any(worst in plain(found.value) for found in test.caption)
 
@@ -148,11 +151,12 @@ def test_as_of_a_position_before_the_answer_nothing_was_recorded(asked: str) -> 
 
 @pytest.mark.parametrize(
     ("tab", "there", "elsewhere"),
-    [("scores", "Split by split", "Training history"), ("decisions", "Which device first?", "Split by split"),
+    [("scores", "Every evaluation", "Training history"), ("decisions", "Which device first?", "Every evaluation"),
      ("card", "Training history", "Live accuracy")],
 )  # fmt: skip
 def test_one_part_is_shown_and_named_in_the_address(asked: str, tab: str, there: str, elsewhere: str) -> None:
-    heads = [found.value for found in run(tab=tab).subheader]
+    test = run(tab=tab)
+    heads = [*(found.value for found in test.subheader), *(found.label for found in test.expander)]
     assert there in heads and "What to measure next" in heads
     assert elsewhere not in heads
 
@@ -169,7 +173,9 @@ def test_the_page_says_what_the_card_says(page: Any, dashboards: Any, used_url: 
     assert "ships with Assay" in page.page.get_by_test_id("stPopoverBody").inner_text()
     page.page.keyboard.press("Escape")
     assert f"half of the errors are under {formatting.plain(formatting.share(one['median_ape']))}" in text
-    assert "assay suggest" in text
+    assert text.index("Expect ±") < text.index("half of the errors")
+    page.page.get_by_text("What to measure next").click()
+    page.page.get_by_text("assay suggest").wait_for()
     page.page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
     with page.page.expect_download() as expected:
         page.page.get_by_role("button", name="CSV, every score").click()

@@ -19,7 +19,7 @@ def test_ours_come_first_by_name_and_rules_of_thumb_by_number() -> None:
     assert [one["mark"] for one in found if not one["ours"]] == [str(place + 1) for place in range(ours.count(False))]
     assert "nothing measured" in [one["mark"] for one in found if one["ours"]]
     table = decisions.rules_table(found)
-    assert list(table["Rule"])[-1].startswith(f"{ours.count(False)} · ")
+    assert str(table[0].values[-1]).startswith(f"{ours.count(False)} · ")
 
 
 def test_the_answer_is_what_it_chooses_unmeasured_and_where_it_is_right_most_often() -> None:
@@ -38,9 +38,10 @@ def test_the_answer_is_what_it_chooses_unmeasured_and_where_it_is_right_most_oft
 
 def test_each_kind_of_choice_has_our_loss_and_each_question_of_memory_its_answers() -> None:
     devices = decisions.devices(DETAIL_TOOLTIP)
-    assert set(devices["Choices"]) == {one["choices"] for one in DETAIL_TOOLTIP["devices"]}
-    assert len(devices) == len(set(devices["Choices"]))
-    assert list(decisions.fits(DETAIL_TOOLTIP)["Does it fit?"]) == [one["asked"] for one in DETAIL_TOOLTIP["fits"]]
+    choices = devices[0].values
+    assert set(choices) == {one["choices"] for one in DETAIL_TOOLTIP["devices"]}
+    assert len(choices) == len(set(choices))
+    assert list(decisions.fits(DETAIL_TOOLTIP)[0].values) == [one["asked"] for one in DETAIL_TOOLTIP["fits"]]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dashboard.screens.predictor import words
+from presentation import formatting
 
 
 def score(**changes: Any) -> dict[str, Any]:
@@ -63,15 +64,49 @@ def test_the_mean_over_devices_is_counted_where_it_was_not_told() -> None:
 
 
 def test_missing_is_a_dash_and_never_a_zero() -> None:
-    frame = words.splits_table({"hardware-0": answer("hardware", overall=score(coverage_80=None, kendall_tau=None))})
-    assert (frame["80 % holds"][0], frame["τ"][0]) == ("—", "—")
+    columns = words.splits_table({"hardware-0": answer("hardware", overall=score(coverage_80=None, kendall_tau=None))})
+    found = {column.head: (column.values[0], (column.shown or ["—"])[0]) for column in columns}
+    assert found["80 % holds"] == found["τ"] == (None, "—")
+    assert found["Tested on"][0] == "new device"
+
+
+def test_the_first_line_says_what_to_expect_by_kind_of_device() -> None:
+    known = {
+        "nvidia-rtx-3090": score(mape=0.10, rows=300), "nvidia-rtx-4090": score(mape=0.20, rows=100),
+        "intel-core-i7-12700h": score(mape=0.3, rows=50), "acme-one": score(mape=0.9, rows=900),
+    }  # fmt: skip
+    unseen = {"nvidia-rtx-3090": score(mape=0.4, rows=10)}
+    given = {
+        "architecture": answer("architecture"), "training": answer("family", mode="training"),
+        "family": answer("family", by_hardware=known), "hardware-0": answer("hardware", by_hardware=unseen),
+        "hardware-10": answer("hardware", 10, by_hardware=known),
+    }  # fmt: skip
+    assert formatting.plain(words.expected(given) or "") == "Expect ±12 % on known GPUs, ±30 % on known CPUs"
+    assert formatting.plain(words.expected_elsewhere(given)) == (
+        "Mean error on families of models that it never saw (100 measurements). On devices that it never saw: ±40 % on GPUs."
+    )
+    assert words.expected({"random": answer("random", by_hardware=known)}) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (answer("hardware", 10), "new device, 10 measured"),
+        (answer("architecture", mode="training"), "new architecture, training"),
+        (answer("family", target="memory"), "new family, peak memory"),
+        (answer("moon"), "moon"),
+    ],
+)
+def test_a_short_title_says_what_was_held_out(given: dict[str, Any], told: str) -> None:
+    assert words.short_title(given) == told
 
 
 def test_a_width_that_nothing_supports_is_not_covered() -> None:
-    frame = words.widths_table({"by_level": {"new_hardware": {"0.8": 0.4, "0.9": None}}, "rows": {"new_hardware": 7}})
-    assert frame.to_dict("records") == [
-        {"Level": "new hardware", "Rows": 7, "80 % interval": "0.400 × difficulty", "90 % interval": "not covered"}
-    ]
+    columns = words.widths_table({"by_level": {"new_hardware": {"0.8": 0.4, "0.9": None}}, "rows": {"new_hardware": 7}})
+    assert {column.head: (column.shown or column.values)[0] for column in columns} == {
+        "Level": "new hardware", "Rows": 7, "80 % interval": "0.400 × difficulty", "90 % interval": "not covered",
+    }  # fmt: skip
+    assert words.widths_table({}) == []
 
 
 def test_the_file_has_every_group_and_an_empty_cell_for_what_is_missing() -> None:
@@ -83,6 +118,6 @@ def test_the_file_has_every_group_and_an_empty_cell_for_what_is_missing() -> Non
 
 def test_history_says_which_predictor_answers() -> None:
     items = [{"digest": "sha256:" + "a" * 64, "in_force": True, "accepted": True, "trained_at_position": 9, "rows": 5}]
-    frame = words.history({"items": items})
-    assert (frame["State"][0], frame["Predictor"][0]) == ("in force", "aaaaaaa")
-    assert words.history({}).empty
+    found = {column.head: column.values[0] for column in words.history({"items": items})}
+    assert (found["State"], found["Predictor"], found["At event"]) == ("in force", "aaaaaaa", 9)
+    assert words.history({}) == []
