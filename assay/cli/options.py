@@ -19,6 +19,7 @@ __all__ = [
     "engined",
     "modelled",
     "served",
+    "verbose",
 ]
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -164,6 +165,11 @@ def served(verb: Verb) -> Verb:
 def as_json(verb: Verb) -> Verb:
     """Add `--json`."""
     return click.option("--json", "as_json", is_flag=True, help="The answer as JSON, alone on stdout.")(verb)
+
+
+def verbose(verb: Verb) -> Verb:
+    """Add `--verbose`."""
+    return click.option("--verbose", is_flag=True, help="Also what each figure rests on, and why.")(verb)
 
 
 def modelled(verb: Verb) -> Verb:

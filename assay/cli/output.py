@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["answers", "complain", "grid", "notes", "print_json", "say"]
+__all__ = ["answers", "complain", "fitted", "grid", "notes", "print_json", "say", "shortened"]
 
 WIDTH = 100
 """Columns assumed where stdout is no terminal."""
@@ -49,6 +49,25 @@ def complain(text: str) -> None:
 def print_json(value: Any) -> None:
     """Write the JSON of an answer, alone, to stdout."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def shortened(name: str, longest: int) -> str:
+    """Return a name of at most so many letters, so that its row takes one line."""
+    return name if len(name) <= longest else f"{name[: longest - 1].rstrip()}…"
+
+
+def fitted(title: str | None, columns: Sequence[tuple[str, str, Sequence[str | Text]]], spare: Sequence[str]) -> Table:
+    """Return a table of heads, kinds and cells as wide as the terminal: `spare` columns are left away, the first of them first."""
+    kept, leave = list(columns), list(spare)
+    while leave and sum(_wide(head, cells) for head, _, cells in kept) > answers().width:
+        least = leave.pop(0)
+        kept = [column for column in kept if column[0] != least]
+    rows = [list(line) for line in zip(*(cells for _, _, cells in kept), strict=True)]
+    return grid(title, [(head, kind) for head, kind, _ in kept], rows)
+
+
+def _wide(head: str, cells: Sequence[str | Text]) -> int:
+    return 1 + max([len(head), *(len(cell) for cell in cells)])
 
 
 def grid(title: str | None, columns: Sequence[str | tuple[str, str]], rows: Sequence[Sequence[str | Text]]) -> Table:

@@ -12,6 +12,7 @@ from rich.table import Table
 from assay.cli.output import grid
 from domain.answers import ExcludedConfigurations, Reach, Recommendation
 from presentation import formatting
+from presentation.answer_words import evidence_words
 
 __all__ = [
     "at_hand_table",
@@ -210,12 +211,12 @@ def at_hand_table(answer: Recommendation) -> Table | None:
             str(item.platform),
             str(item.precision),
             formatting.latency(item.latency_ms, item.latency_ms_low, item.latency_ms_high),
-            str(item.basis),
+            evidence_words(item.basis),
         ]
         for place, item in enumerate(at_hand.order)
     ]
     rows += [["not", str(item.name), "", "", "", str(item.why)] for item in at_hand.left_out]
-    columns: list[str | tuple[str, str]] = ["", "device", "platform", "precision", ("latency", "right"), "basis"]
+    columns: list[str | tuple[str, str]] = ["", "device", "platform", "precision", ("latency", "right"), "evidence"]
     return grid("At hand", columns, rows)
 
 
@@ -227,7 +228,7 @@ def would_do_table(answer: Recommendation) -> Table | None:
             f"{item.limit:g}",
             f"{item.would_do:g}",
             f"{item.hardware} {item.platform} {item.precision}{_load(item)}",
-            str(item.basis),
+            evidence_words(item.basis),
         ]
         for item in answer.within_reach
     ]
@@ -236,7 +237,7 @@ def would_do_table(answer: Recommendation) -> Table | None:
         ("asked", "right"),
         ("would do", "right"),
         ("with", "text"),
-        ("basis", "fixed"),
+        ("evidence", "fixed"),
     ]
     return grid("What would do", columns, rows) if rows else None
 

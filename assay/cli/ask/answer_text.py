@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rich.markup import escape
 
 from assay.cli.ask.ranked_table import NOT_COVERED, SEEN, ranked_table
-from assay.cli.output import answers, grid
+from assay.cli.output import answers, fitted
 from assay.cli.tables import at_hand_table, excluded_table, would_do_table
 from domain.answers import Call, HourPrice, Met, Recommendation
 from presentation import formatting
-from presentation.answer_words import pick_words
+from presentation.answer_words import pick_words, short_name
 from presentation.call_rates import call_line
 
 __all__ = ["tell_answer"]
 
 
-def tell_answer(answer: Recommendation, top: int | None = None) -> None:
-    """Print an answer as people read it."""
+def tell_answer(answer: Recommendation, top: int | None = None, *, verbose: bool = False) -> None:
+    """Print an answer as people read it: the picks, then a line a device; `verbose` adds what each line rests on."""
     console = answers()
     if answer.abstained:
         console.print(f"No recommendation: {answer.abstained}", markup=False, soft_wrap=False)
     if answer.ranked:
         _print_picks(answer)
         _tell_ranked(answer, top)
-    for table in (at_hand_table(answer), would_do_table(answer), excluded_table(answer)):
+        if verbose:
+            _tell_reasons(answer, top)
+    in_full = verbose or not answer.ranked
+    for table in (at_hand_table(answer), would_do_table(answer), excluded_table(answer) if in_full else None):
         if table is not None:
             console.print()
             console.print(table)
+    if not in_full:
+        console.print(f"[dim]{escape(_left_out(answer))}[/dim]")
     for note in answer.notes:
         console.print(f"[dim]note: {escape(note)}[/dim]")
     if answer.suggestions:
@@ -41,10 +48,16 @@ def _print_picks(answer: Recommendation) -> None:
     """Print the picks, a line each; of an answer that recommends nothing there are none to print."""
     if answer.abstained or not answer.picks:
         return
-    words = [pick_words(pick, answer) for pick in answer.picks]
-    rows = [[row.title, row.device, row.figure, row.runs, row.evidence, row.confidence] for row in words]
-    columns: list[str | tuple[str, str]] = [("", "fixed"), "", ("", "fixed"), "", ("", "fixed"), ""]
-    table = grid(None, columns, rows)
+    words = [(pick_words(pick, answer), pick.option) for pick in answer.picks]
+    columns = [
+        ("pick", "fixed", [row.title for row, _ in words]),
+        ("device", "fixed", [short_name(option.hardware, option.hardware_count) for _, option in words]),
+        ("figure", "fixed", [row.figure for row, _ in words]),
+        ("runs", "fixed", [row.runs for row, _ in words]),
+        ("evidence", "fixed", [row.evidence for row, _ in words]),
+        ("confidence", "fixed", [row.confidence for row, _ in words]),
+    ]
+    table = fitted(None, columns, ("runs", "evidence"))
     table.show_header = False
     answers().print(table)
     answers().print()
@@ -57,11 +70,16 @@ def _tell_ranked(answer: Recommendation, top: int | None) -> None:
     if any(row.basis == "measured" for row in shown):
         console.print("[dim]measured rows: the 95 % interval of the median[/dim]")
     if any(row.interval_covered is False and row.basis not in SEEN for row in shown):
-        console.print(f"[dim]{NOT_COVERED} its interval is not covered by measurement[/dim]")
+        console.print(f"[dim]{NOT_COVERED} no measurement has checked its interval[/dim]")
     if any(row.tied_with for row in shown):
-        console.print("[dim]= cannot be told from the one above it[/dim]")
+        console.print("[dim]= too close to call with the one above it[/dim]")
     if any(row.basis == "roofline" for row in shown):
         console.print("[dim]specs only: an estimate from the data sheet, by its unfavourable end[/dim]")
+
+
+def _tell_reasons(answer: Recommendation, top: int | None) -> None:
+    """Print why the first three stand where they do, on what the first rests, and what nothing beats."""
+    console, shown = answers(), answer.ranked[:top]
     console.print()
     for place, row in enumerate(shown[:3]):
         text = "as above" if place and row.why == shown[place - 1].why else row.why
@@ -81,6 +99,14 @@ def _tell_ranked(answer: Recommendation, top: int | None) -> None:
         axes = " and ".join(answer.front.axes)
         ranks = ", ".join(str(option.rank) for option in answer.front.options[:12])
         console.print(f"[dim]{answer.met} meet what is asked; nothing beats ranks {ranks} in both {axes}[/dim]")
+
+
+def _left_out(answer: Recommendation) -> str:
+    """Say in a line how much was left out and by which rules, and where the rest is."""
+    counted = Counter(str(row.rule) for row in answer.excluded).most_common()
+    rules = ", ".join(f"{count} {rule}" for rule, count in counted)
+    more = "--verbose says why each stands where it does"
+    return f"left out: {rules}; {more}" if rules else more
 
 
 def _tell_call(call: Call | None) -> None:

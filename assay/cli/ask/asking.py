@@ -13,7 +13,7 @@ import rich_click as click
 from assay.cli.ask.answer_text import tell_answer
 from assay.cli.ask.prediction_text import prediction_lines, tell_explanation, tell_faster
 from assay.cli.measure.tracing import SIZES, is_onnx, trace_events
-from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, engined, modelled, served
+from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, engined, modelled, served, verbose
 from assay.cli.output import answers, print_json, say
 from domain.answers import Explanation, Faster, Recommendation
 from domain.catalogues.language_config import is_decoder, read_config
@@ -98,6 +98,7 @@ Examples:
 @click.option("--as-of", type=AS_OF, help="Ask as of a position of the log, or of a snapshot.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--record", is_flag=True, help="Keep question and answer in the log.")
+@verbose
 @served
 @as_json
 def recommend(
@@ -107,9 +108,10 @@ def recommend(
     server: str | None,
     token: str | None,
     as_json: bool,
+    verbose: bool,
     **flags: Any,
 ) -> int:
-    """Rank devices for a model, each at its best platform, precision, batch and compilation, with interval and basis.
+    """Rank devices for a model, each at its best platform, precision, batch and compilation, with interval and evidence.
 
     Exit code 1 where nothing can be recommended, and the answer says why.
     """
@@ -126,7 +128,7 @@ def recommend(
     if as_json:
         print_json(answer)
     else:
-        tell_answer(msgspec.convert(answer, Recommendation))
+        tell_answer(msgspec.convert(answer, Recommendation), verbose=verbose)
     return 0 if answer["ranked"] and not answer["abstained"] else 1
 
 
@@ -145,10 +147,11 @@ def recommend(
 @click.option(
     "--record", is_flag=True, help="Keep it in the log, to be scored when it is measured (assay predictor accuracy)."
 )
+@verbose
 @served
 @as_json
-def predict(model: str, server: str | None, token: str | None, as_json: bool, **flags: Any) -> int:
-    """Predict one configuration, whether it was measured or not, with interval and basis."""
+def predict(model: str, server: str | None, token: str | None, as_json: bool, verbose: bool, **flags: Any) -> int:
+    """Predict one configuration, whether it was measured or not, with interval and evidence."""
     from assay.cli.connection import connected
 
     question = {name: value for name, value in flags.items() if value is not None}
@@ -157,9 +160,9 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
     if as_json:
         print_json(answer)
     else:
-        for line in prediction_lines(answer):
-            answers().print(line)
-        if answer.get("explanation"):
+        for line in prediction_lines(answer, verbose=verbose):
+            answers().print(line, markup=False)
+        if answer.get("explanation") and verbose:
             answers().print()
             tell_explanation(msgspec.convert(answer["explanation"], Explanation))
         if answer.get("faster"):

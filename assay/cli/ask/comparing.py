@@ -6,15 +6,19 @@ from typing import Any
 
 import rich_click as click
 
-from assay.cli.options import as_json, served
-from assay.cli.output import answers, grid, print_json, say
+from assay.cli.options import as_json, served, verbose
+from assay.cli.output import answers, fitted, print_json, say, shortened
 from presentation import formatting, loads
+from presentation.answer_words import evidence_words, short_name
 
 __all__ = ["compare"]
 
 _DRAWN = {"energy_per_token_j": "a token", "power_w": "power"}
 """Heads of what was drawn, by the metric that is asked for; else the energy of an item."""
 _NOTHING = f" {formatting.MISSING}"
+LONGEST_NAME = 26
+SPARE = ("memory", "energy", "px", "platform", "precision")
+"""Columns that give way in a narrow terminal, the first of them first."""
 _PARTS = (
     ("platform", "fixed", "platform"),
     ("precision", "fixed", "precision"),
@@ -27,6 +31,10 @@ _NAMES = {
     "arrival_rate_per_s": "requests a second",
     "concurrency": "requests at once",
     "target_latency_ms": "target latency in ms",
+    "batch_size": "batch",
+    "sequence_length": "tokens",
+    "image_size": "px",
+    "environment": "machine and software",
 }
 
 
@@ -47,6 +55,8 @@ Examples:
 @click.option("--platform", multiple=True, help="Only this platform; may be repeated. Not of modes.")
 @click.option("--precision", multiple=True, help="Only this precision; may be repeated. Not of modes.")
 @click.option("--batch-size", type=click.IntRange(min=1), help="Only this batch size. Not of modes.")
+@click.option("--all", "every", is_flag=True, help="Every row; else the best of each device or model.")
+@verbose
 @served
 @as_json
 def compare(
@@ -56,6 +66,8 @@ def compare(
     platform: tuple[str, ...],
     precision: tuple[str, ...],
     batch_size: int | None,
+    every: bool,
+    verbose: bool,
     server: str | None,
     token: str | None,
     as_json: bool,
@@ -86,11 +98,25 @@ def compare(
     elif not rows:
         say(f"nothing was measured or imported for {subject}; `assay recommend` predicts, `assay bench` measures")
     else:
-        _tell_comparison(answer, rows, metric)
+        shown = rows if every or what == "modes" else _best(rows, "model" if what == "models" else "hardware")
+        _tell_comparison(answer, shown, metric, verbose=verbose)
+        if len(shown) < len(rows):
+            said = f"the best of each, of {formatting.count(len(rows))} rows that may differ in all that is named above"
+            answers().print(f"[dim]{said}; --all shows every one[/dim]")
     return 0 if rows else 1
 
 
-def _tell_comparison(answer: dict[str, Any], rows: list[dict[str, Any]], metric: str | None) -> None:
+def _best(rows: list[dict[str, Any]], subject: str) -> list[dict[str, Any]]:
+    """Return the first row of each device or model: rows come in the order of the metric."""
+    first: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        first.setdefault((row[subject], row.get("hardware_count")), row)
+    return list(first.values())
+
+
+def _tell_comparison(
+    answer: dict[str, Any], rows: list[dict[str, Any]], metric: str | None, *, verbose: bool = False
+) -> None:
     same, differs = answer.get("same") or {}, answer.get("differs") or {}
     shared = {name: {row.get(name) for row in rows} for name in ("hardware", "platform", "precision")}
     same = {**{name: values.pop() for name, values in shared.items() if len(values) == 1}, **same}
@@ -99,33 +125,36 @@ def _tell_comparison(answer: dict[str, Any], rows: list[dict[str, Any]], metric:
         texts.append(f"hardware {loads.STATED_WORDS}")
     if texts:
         answers().print("Same for all: " + ", ".join(texts), markup=False)
-    for name, values in differs.items():
+    if differs and not verbose:
+        names = [_NAMES.get(name, name.replace("_", " ")) for name in differs]
+        answers().print(f"Differ in: {', '.join(names)}", markup=False)
+    for name, values in differs.items() if verbose else ():
         said = [_differing(name, value) for value in values]
-        answers().print(f"Differs: {_NAMES.get(name, name)} ({', '.join(said)})", markup=False)
+        answers().print(f"Differ in {_NAMES.get(name, name.replace('_', ' '))}: {', '.join(said)}", markup=False)
     answers().print()
     subjects = [name for name in ("model", "hardware", "mode") if len({row[name] for row in rows}) > 1]
+    parts = _PARTS if verbose else [part for part in _PARTS if part[0] != "runtime"]
     columns: list[tuple[str, str, list[str]]] = [
-        *((name, "text", [_named(row, name) for row in rows]) for name in subjects),
-        *((head, kind, _varying(rows, name)) for head, kind, name in _PARTS),
+        *((name, "fixed", [shortened(_named(row, name), LONGEST_NAME) for row in rows]) for name in subjects),
+        *((head, kind, _varying(rows, name)) for head, kind, name in parts),
         ("batch", "right", [_batch(row) for row in rows]),
         ("latency", "right", [_latency(row) for row in rows]),
         ("items", "right", [formatting.throughput(row.get("throughput_per_s")) for row in rows]),
         ("memory", "right", [formatting.memory(row.get("peak_memory_bytes")) for row in rows]),
         (_DRAWN.get(metric or "", "energy"), "right", [_energy(row, metric) for row in rows]),
-        ("n", "right", [formatting.count(row.get("n")) for row in rows]),
-        ("origin", "fixed", [_origin(row) for row in rows]),
+        *([("n", "right", [formatting.count(row.get("n")) for row in rows])] if verbose else []),
+        ("evidence", "fixed", [_evidence(row) for row in rows]),
     ]
     matching_columns = [
         column for column in columns if column[0] in subjects or any(cell.strip(_NOTHING) for cell in column[2])
     ]
-    lines = [list(line) for line in zip(*(cells for _, _, cells in matching_columns), strict=True)]
-    answers().print(grid(None, [(head, kind) for head, kind, _ in matching_columns], lines))
+    answers().print(fitted(None, matching_columns, () if verbose else SPARE))
 
 
-def _origin(row: dict[str, Any]) -> str:
-    """The origin, with a verdict that is not valid."""
-    origin, verdict = str(row.get("origin") or ""), row.get("verdict")
-    return origin if verdict in (None, "valid") else f"{origin}, {verdict}"
+def _evidence(row: dict[str, Any]) -> str:
+    """What a row rests on, with a verdict that is not valid."""
+    evidence, verdict = evidence_words(row.get("basis") or row.get("origin"), row.get("origin")), row.get("verdict")
+    return evidence if verdict in (None, "valid") else f"{evidence}, {verdict}"
 
 
 def _varying(rows: list[dict[str, Any]], name: str) -> list[str]:
@@ -139,7 +168,7 @@ def _varying(rows: list[dict[str, Any]], name: str) -> list[str]:
 
 
 def _named(row: dict[str, Any], name: str) -> str:
-    return loads.hardware_words(row, str(row[name])) if name == "hardware" else str(row[name])
+    return loads.hardware_words(row, short_name(str(row[name]))) if name == "hardware" else str(row[name])
 
 
 def _batch(row: dict[str, Any]) -> str:

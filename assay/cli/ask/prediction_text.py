@@ -13,6 +13,7 @@ from rich.text import Text
 from assay.cli.output import answers, grid
 from domain.answers import Call, Explanation, Faster, Part
 from presentation import formatting
+from presentation.answer_words import evidence_words
 from presentation.explained_time import kernel_lines, longest_lines
 from presentation.faster_words import change_words, checks, none_words, other_words
 
@@ -24,6 +25,8 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 LEAST = 0.005
 """Parts below this share of the latency are shown as one."""
 CLASSES = 4
+MOST_PARTS = 3
+"""Parts of the time that are told in a line."""
 
 
 def parts_table(explanation: Explanation) -> Table:
@@ -119,11 +122,11 @@ def _indented(words: str, columns: int = 2, style: str = "") -> Padding:
     return Padding(Text(words, style=style), (0, 0, 0, columns))
 
 
-def prediction_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return what is known of one configuration, a line a figure."""
+def prediction_lines(answer: Mapping[str, Any], *, verbose: bool = False) -> list[str]:
+    """Return what is known of one configuration, a line a figure; `verbose` adds what it rests on."""
     notes = [f"note        {note}" for note in answer.get("notes") or ()]
     if answer.get("latency_ms") is None and answer.get("tpot_ms") is None:
-        return [f"abstained: {answer.get('abstained') or answer.get('why') or 'nothing is known'}", *notes]
+        return [f"no estimate: {answer.get('abstained') or answer.get('why') or 'nothing is known'}", *notes]
     latency = formatting.latency(answer.get("latency_ms"), answer.get("latency_ms_low"), answer.get("latency_ms_high"))
     call = msgspec.convert(answer.get("call"), Call | None)
     lines = [f"call        {call.what}"] if call is not None else []
@@ -139,7 +142,21 @@ def prediction_lines(answer: Mapping[str, Any]) -> list[str]:
         *([f"real time   {formatting.factor(answer['realtime_factor'])}"] if answer.get("realtime_factor") else []),
         f"throughput  {formatting.throughput(answer.get('throughput_per_s'))}",
         f"memory      {formatting.memory(answer.get('peak_memory_bytes'))}",
-        f"basis       {answer.get('basis')}",
-        f"why         {answer.get('why')}",
+        f"evidence    {evidence_words(answer.get('basis'), answer.get('origin'))}",
+        *_time_line(answer),
+        *([f"basis       {answer.get('basis')}", f"why         {answer.get('why')}"] if verbose else []),
         *notes,
     ]
+
+
+def _time_line(answer: Mapping[str, Any]) -> list[str]:
+    """Say in a line what takes most of the time, where the parts are known."""
+    parts = (answer.get("explanation") or {}).get("parts") or ()
+    largest = sorted((part for part in parts if part["ms"] > 0), key=lambda part: -part["ms"])[:MOST_PARTS]
+    named = ", ".join(f"{part['group']} {formatting.latency(part['ms'])}" for part in largest if not _of_model(part))
+    return [f"time        {named}"] if named else []
+
+
+def _of_model(part: Mapping[str, Any]) -> bool:
+    """Whether a part is what the estimate adds, and no work that somebody does."""
+    return "roofline" in str(part["group"])

@@ -8,15 +8,18 @@ from typing import NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from assay.cli.output import grid
+from assay.cli.output import fitted, shortened
 from domain.answers import RankedOption, Recommendation
 from presentation import formatting
-from presentation.answer_words import evidence_words, short_name
-from presentation.call_rates import Rate, rate_of
+from presentation.answer_words import evidence_words, price_unit, short_name, usd_per_unit
+from presentation.call_rates import rate_of
 
 __all__ = ["NOT_COVERED", "SEEN", "ranked_table"]
 
 SEEN = ("measured", "imported")
+LONGEST_NAME = 24
+SPARE = ("vs CPU", "request", "memory", "precision", "platform")
+"""Columns that give way in a narrow terminal, the first of them first."""
 NOT_COVERED = "~"
 """Marks an interval that no measurement has checked."""
 
@@ -28,9 +31,9 @@ class _Column(NamedTuple):
 
 
 def ranked_table(answer: Recommendation, top: int | None = None) -> Table:
-    """Return the ranked answer: what, how fast with its interval, and what it rests on.
+    """Return the ranked answer, a line a device: what, how fast with its interval, at what price, and what it rests on.
 
-    A platform that all rows share stands in the title, and a column in which nothing is known is left away.
+    A platform that all rows share stands in the title; a column in which nothing is known is left away, and so is what has no room.
     """
     rows: Sequence[RankedOption] = answer.ranked[:top]
     platforms = {str(row.platform) for row in rows}
@@ -41,17 +44,18 @@ def ranked_table(answer: Recommendation, top: int | None = None) -> Table:
     energy = "energy" in (answer.question.get("objective") or "")
     filled = [
         (column, [column.cell(row) for row in rows])
-        for column in _columns(f"{wanted} ({level} %)", shared is None, served, energy, rate_of(answer.call))
+        for column in _columns(f"{wanted} ({level} %)", shared is None, served, energy, answer)
     ]
     document = [(column, cells) for column, cells in filled if any(str(cell) != formatting.MISSING for cell in cells)]
     where = f" on {shared}" if shared is not None else ""
     title = f"{answer.model}{where}"
-    lines = [list(line) for line in zip(*(cells for _, cells in document), strict=True)]
-    return grid(title, [(column.head, column.kind) for column, _ in document], lines)
+    return fitted(title, [(column.head, column.kind, cells) for column, cells in document], SPARE)
 
 
-def _columns(latency: str, platform: bool, served: bool, energy: bool, rate: Rate) -> list[_Column]:
-    first = [_Column("#", "right", _rank), _Column("hardware", "text", _device)]
+def _columns(latency: str, platform: bool, served: bool, energy: bool, answer: Recommendation) -> list[_Column]:
+    rate, unit = rate_of(answer.call), price_unit(answer)
+    dollars = formatting.price_scale("")
+    first = [_Column("#", "right", _rank), _Column("hardware", "fixed", _device)]
     if platform:
         first.append(_Column("platform", "fixed", lambda row: str(row.platform)))
     first.append(_Column("precision", "fixed", _precision))
@@ -72,7 +76,7 @@ def _columns(latency: str, platform: bool, served: bool, energy: bool, rate: Rat
     # Asked for by name, so that it has its place in a narrow terminal.
     middle += [_Column("energy", "right", _energy)] if energy else []
     last = [
-        _Column("$/h", "right", lambda row: formatting.money(row.usd_per_hour)),
+        _Column(f"$/{unit.words}", "right", lambda row: dollars.show(usd_per_unit(row, unit))),
         _Column("vs CPU", "right", _speedup),
         _Column("evidence", "fixed", _evidence),
     ]
@@ -84,7 +88,7 @@ def _rank(row: RankedOption) -> str:
 
 
 def _device(row: RankedOption) -> str:
-    return short_name(row.hardware, row.hardware_count)
+    return shortened(short_name(row.hardware, row.hardware_count), LONGEST_NAME)
 
 
 def _precision(row: RankedOption) -> str:

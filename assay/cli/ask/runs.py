@@ -11,7 +11,7 @@ import rich_click as click
 from rich.markup import escape
 
 from assay.cli.options import as_json, served
-from assay.cli.output import answers, grid, print_json, say
+from assay.cli.output import answers, grid, print_json, say, shortened
 from assay.cli.tables import parts_table
 from assay.client.row_types import Run
 from domain.errors import Expired, NotFound
@@ -22,6 +22,8 @@ __all__ = ["runs"]
 
 SHOWN = 20
 """Rows of a run that are shown; `--json` and the API have them all."""
+WHERE = 25
+"""Letters of what was run and where: the id beside it stands on one line then."""
 _COLUMNS = (
     "event_id,model_id,platform,precision,batch_size,latency_p50_ms,latency_p50_ci95_low_ms,latency_p50_ci95_high_ms,"
     "latency_mean_ms,latency_n,verdict,samples_n,hardware_id,device,concurrency,arrival_rate_per_s,scenario_result,"
@@ -74,12 +76,12 @@ def list_runs(
         say("no run is of that kind" if page["choices"]["kind"] else "nothing was run yet; `assay bench MODEL` begins")
         return 0
     columns: list[str | tuple[str, str]] = [
-        ("run", "fixed"),
         ("started", "fixed"),
-        "what, where",
         ("state", "fixed"),
         ("done", "right"),
         ("valid", "right"),
+        ("what, where", "fixed"),
+        "run",
     ]
     answers().print(grid(None, columns, [_line(msgspec.convert(run, Run)) for run in page["items"]]))
     if page["total"] > len(page["items"]):
@@ -92,12 +94,12 @@ def list_runs(
 def _line(run: Run) -> list[str]:
     done, planned = run_progress.done(run), run.planned
     return [
-        run.run_id,
         f"{run.started_at or run.recorded_at:%Y-%m-%d}",
-        f"{run.kind}, {run_progress.where(run)}",
         run_progress.state(run, datetime.now(UTC)).word,
         f"{formatting.count(done)}/{formatting.count(planned)}" if planned else formatting.count(done),
         formatting.count(run.rows_valid) if run.rows else formatting.MISSING,
+        shortened(f"{run.kind}, {run_progress.where(run)}", WHERE),
+        run.run_id,
     ]
 
 

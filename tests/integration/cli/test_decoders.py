@@ -43,7 +43,7 @@ def test_a_config_is_read_here_and_its_sizes_are_asked_about(typed: Any, config:
 
 
 def test_it_is_told_in_words_too(typed: Any, config: Path) -> None:
-    out, _ = typed("recommend", str(config), *CARD, "--runtime", "llama.cpp", "--precision", "q4_k_m")
+    out, _ = typed("recommend", str(config), *CARD, "--runtime", "llama.cpp", "--precision", "q4_k_m", "--verbose")
     assert "llama.cpp" in out
 
 

@@ -89,7 +89,7 @@ def test_nothing_worth_a_run_is_exit_code_1_and_nonsense_is_2(typed: Any, tmp_pa
 def test_a_prediction_is_shown_with_its_parts(typed: Any) -> None:
     out, _ = typed(
         "predict", "resnet-50", "--hardware", "nvidia-rtx-4090", "--platform", "cuda", "--precision", "amp-fp16",
-        "--batch-size", "64",
+        "--batch-size", "64", "--verbose",
     )  # fmt: skip
     assert "-bound: " in out and "usual overhead" in out and "█" in out
     assert "roofline by operators: " in out
