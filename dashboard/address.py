@@ -63,8 +63,8 @@ _LARGEST = 65536
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """What the compare page asks: what is put side by side, of which model and on which hardware, by one metric.
 
-    Of hardware for a model `hw` names those that are compared, between commas (empty: all), and `per_hw` shows the best
-    configuration of each alone.
+    `model` and `hw` may name several, between commas (`hw` empty: all); `per_hw` shows the best configuration of each device
+    alone. `length` is of the sequence.
     """
 
     what: str = "hardware"
@@ -76,6 +76,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     platform: tuple[str, ...] = ()
     precision: tuple[str, ...] = ()
     batch: int | None = None
+    length: int | None = None
     basis: str = "auto"
     per_hw: bool = True
     as_of: int | None = None
@@ -220,6 +221,7 @@ _COMPARISON: dict[str, Reader] = {
     "platform": slugs,
     "precision": slugs,
     "batch": whole,
+    "length": whole,
     "basis": one_of(BASES_SHOWN),
     "per_hw": yes_or_no,
     "as_of": position,

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from dashboard.screens.recommend.words import RankedRow, figures, shown
+from dashboard.screens.recommend.words import RankedRow, figures, number, shown
 from domain.answers import AtHand, Front, FrontOption, Pick, RankedOption, Recommendation
 from presentation import formatting
 from presentation.answer_words import PriceUnit, usd_per_unit
@@ -137,9 +137,9 @@ def completed(row: Row) -> dict[str, Any]:
     return document
 
 
-def rows_of(answer: Recommendation, unit: PriceUnit) -> list[RankedRow]:
+def rows_of(answer: Recommendation, unit: PriceUnit, metric: Metric = LATENCY) -> list[RankedRow]:
     """Return the ranked options as they are drawn, with the price of a unit of the work and their bands of ranks."""
-    return banded([priced(option, unit) for option in answer.ranked])
+    return banded([priced(option, unit) for option in answer.ranked], metric)
 
 
 def priced(option: RankedOption | FrontOption, unit: PriceUnit) -> RankedRow:
@@ -148,13 +148,29 @@ def priced(option: RankedOption | FrontOption, unit: PriceUnit) -> RankedRow:
     return cast("RankedRow", completed(row))
 
 
-def banded(rows: Sequence[RankedRow]) -> list[RankedRow]:
-    """Give rows that the service found tied with the first of them one band of ranks: `1–3`."""
-    ranks: dict[Any, list[Any]] = {}
+def banded(rows: Sequence[RankedRow], metric: Metric = LATENCY) -> list[RankedRow]:
+    """Give rows that the service found tied one band of ranks, `1–3`, as far as their intervals of a metric overlap the first's."""
+    groups: dict[Any, list[RankedRow]] = {}
     for row in rows:
-        ranks.setdefault(row.get("tied_with") or row.get("rank"), []).append(row.get("rank"))
-    bands = {first: f"{rank[0]}–{rank[-1]}" if len(rank) > 1 else str(first) for first, rank in ranks.items()}
-    return [cast("RankedRow", {**row, "rank_band": bands[row.get("tied_with") or row.get("rank")]}) for row in rows]
+        group = groups.setdefault(row.get("tied_with") or row.get("rank"), [])
+        if not group or _overlap(group[0], row, metric):
+            group.append(row)
+        else:
+            groups[row.get("rank")] = [row]
+    bands = {
+        row.get("rank"): f"{group[0].get('rank')}–{group[-1].get('rank')}" if len(group) > 1 else str(row.get("rank"))
+        for group in groups.values()
+        for row in group
+    }
+    return [cast("RankedRow", {**row, "rank_band": bands[row.get("rank")]}) for row in rows]
+
+
+def _overlap(first: RankedRow, other: RankedRow, metric: Metric) -> bool:
+    """Say whether the intervals of two rows meet, or one of them has none: then the service's word stands."""
+    lows, highs = ([number(row, key) for row in (first, other)] for key in (metric.low, metric.high))
+    if None in lows or None in highs:
+        return True
+    return max(filter(None, lows)) <= min(filter(None, highs))
 
 
 def drawn(rows: Sequence[RankedRow], front: Front, unit: PriceUnit, picks: Sequence[Pick] = ()) -> list[RankedRow]:
@@ -207,7 +223,7 @@ def tie_sentence(rows: Sequence[RankedRow]) -> str | None:
     tied = [row for row in rows if row.get("rank_band") == rows[0].get("rank_band")]
     if len(tied) < 2:
         return None
-    return f"Ranks {tied[0]['rank_band']} are too close to call: their intervals overlap."
+    return f"Ranks {tied[0]['rank_band']} are too close to call."
 
 
 def csv_file(answer: Recommendation) -> bytes:

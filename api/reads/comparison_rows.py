@@ -227,7 +227,7 @@ def of_model(container: Container, tables: Tables, model: str, mode: str | None)
 
 
 def counted(rows: Sequence[Row]) -> Row:
-    """Return how many rows there are, how many have each metric, and their hardware and batches, the most frequent first."""
+    """Return how many rows there are, how many have each metric, and what they are on and at, the most frequent first."""
     return {
         "rows": len(rows),
         "metrics": {metric: sum(row[metric] is not None for row in rows) for metric in (*RANKED_BY, SPEEDUP)},
@@ -236,7 +236,7 @@ def counted(rows: Sequence[Row]) -> Row:
                 {key: value, "rows": count}
                 for value, count in Counter(row[key] for row in rows if row[key] is not None).most_common()
             ]
-            for key in ("hardware", "batch_size")
+            for key in ("hardware", "batch_size", "sequence_length", "precision", "platform")
         },
     }
 

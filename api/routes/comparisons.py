@@ -65,6 +65,7 @@ async def on_hardware(
     platform: Text = None,
     precision: Text = None,
     batch_size: Batch = None,
+    sequence_length: Batch = None,
     metric: Annotated[
         str, QueryParameter(max_length=100, description=f"What orders the rows: {', '.join((*RANKED_BY, SPEEDUP))}.")
     ] = RANKED_BY[0],
@@ -95,7 +96,8 @@ async def on_hardware(
         name = tables.resolve_model(model)
         whole, plain = of_model(container, tables, name, mode)
         require_model(tables, model, whole)
-        rows = list(filter(_filter(tables, hardware, platform, precision, batch_size), whole))
+        passes = _filter(tables, hardware, platform, precision, batch_size, sequence_length)
+        rows = list(filter(passes, whole))
         result = ordered(rows, ("hardware", "platform", "precision"), metric, per)
         valued = [row for row in result if row[metric] is not None]
         listed = _first_of_each(result) if per_hardware else result
@@ -115,6 +117,7 @@ async def of_models(
     platform: Text = None,
     precision: Text = None,
     batch_size: Batch = None,
+    sequence_length: Batch = None,
     limit: Annotated[int | None, QueryParameter(ge=1, le=PAGE_LIMIT)] = None,
     metric: Ranking = RANKED_BY[0],
 ) -> Response[bytes]:
@@ -135,6 +138,7 @@ async def of_models(
             platform=several(platform),
             precision=several(precision),
             batch_size=batch_size,
+            sequence_length=sequence_length,
         )
         _require_hardware(tables, hardware, rows)
         result = ordered(rows, ("model", "platform", "precision"), metric)
@@ -153,6 +157,7 @@ async def of_modes(
     platform: Text = None,
     precision: Text = None,
     batch_size: Batch = None,
+    sequence_length: Batch = None,
     limit: Annotated[int | None, QueryParameter(ge=1, le=PAGE_LIMIT)] = None,
     rows: Flag = True,
 ) -> Response[bytes]:
@@ -171,7 +176,7 @@ async def of_modes(
         name = tables.resolve_model(model)
         whole, every = _in_both(container, tables, name)
         require_model(tables, model, whole)
-        passes = _filter(tables, hardware, platform, precision, batch_size)
+        passes = _filter(tables, hardware, platform, precision, batch_size, sequence_length)
         existing, pairs = list(filter(passes, whole)), list(filter(passes, every))
         if limit is not None:
             pairs = sorted((pair for pair in pairs if pair["ratio"]), key=lambda pair: -pair["ratio"])[:limit]
@@ -192,7 +197,12 @@ def _first_of_each(rows: Sequence[Row]) -> list[Row]:
 
 
 def _filter(
-    tables: Tables, hardware: str | None, platform: str | None, precision: str | None, batch_size: int | None
+    tables: Tables,
+    hardware: str | None,
+    platform: str | None,
+    precision: str | None,
+    batch_size: int | None,
+    sequence_length: int | None,
 ) -> Callable[[Row], bool]:
     """Return what says whether a row, or a pair of them, is asked for."""
     wanted: dict[str, Sequence[Any] | None] = {
@@ -200,6 +210,7 @@ def _filter(
         "platform": several(platform),
         "precision": several(precision),
         "batch_size": [batch_size] if batch_size else None,
+        "sequence_length": [sequence_length] if sequence_length else None,
     }
     return lambda row: all(among is None or row[key] in among for key, among in wanted.items())
 
@@ -244,6 +255,7 @@ async def of_batches(
     hardware: Text = None,
     platform: Text = None,
     precision: Text = None,
+    sequence_length: Batch = None,
     lines: Annotated[int, QueryParameter(ge=1, le=100)] = 6,
 ) -> Response[bytes]:
     """Return the rows of the `lines` with most batches: how latency, throughput and memory go with the batch.
@@ -259,7 +271,7 @@ async def of_batches(
         name = tables.resolve_model(model)
         whole, _ = of_model(container, tables, name, mode)
         require_model(tables, model, whole)
-        passes = _filter(tables, hardware, platform, precision, None)
+        passes = _filter(tables, hardware, platform, precision, None, sequence_length)
         rows = [row for row in filter(passes, whole) if row["batch_size"] and row["latency_ms"]]
         work = most_frequent_work(rows)
         result = grouped([row for row in rows if work.items() <= row.items()])

@@ -15,7 +15,7 @@ import msgspec
 import streamlit as st
 
 from dashboard import answers, menu
-from dashboard.search.entries import first_entries, index, pages_index, row_entry
+from dashboard.search.entries import comparison_entry, first_entries, index, pages_index, row_entry
 from dashboard.search.index import Entry, Hit, Index
 from domain.errors import AssayError
 from presentation import formatting
@@ -25,7 +25,14 @@ __all__ = ["show_search"]
 PLACE = "search"
 LISTED = 8
 _HERE = Path(__file__).parent
-_NOUNS = {"page": "Page", "model": "Model", "hardware": "Hardware", "question": "Saved question", "run": "Run"}
+_NOUNS = {
+    "page": "Page",
+    "model": "Model",
+    "hardware": "Hardware",
+    "question": "Saved question",
+    "run": "Run",
+    "comparison": "Compare",
+}
 _AWAY = "The service does not answer: only pages and saved questions are searched."
 
 _component = st.components.v2.component(
@@ -90,7 +97,8 @@ def _answer(request: Request, *, operator: bool) -> Answer:
         return _followed(request)
     everything, note = _everything()
     if request.do == "choose":
-        entry = everything.entries.get(request.key) or row_entry(request.key.partition(":")[2])
+        kind, _, text = request.key.partition(":")
+        entry = everything.entries.get(request.key) or (_compared(text) if kind == "comparison" else row_entry(text))
         return Answer() if entry is None else _opened(entry, request)
     hits = [hit for hit in _hits(everything, request.text) if operator or not _for_operators(hit.entry)][:LISTED]
     if request.do == "open" and hits:
@@ -112,9 +120,19 @@ def _everything() -> tuple[Index, str]:
 def _hits(everything: Index, text: str) -> Sequence[Hit]:
     if not text.strip():
         return [Hit(entry=entry, how="name") for entry in first_entries(everything)]
-    row = row_entry(text)
+    row, compared = row_entry(text), _compared(text)
     hits = everything.search(text, None)
+    if compared is not None:
+        hits = [Hit(entry=compared, how="name"), *hits]
     return hits if row is None else [*hits, Hit(entry=row, how="id")]
+
+
+def _compared(text: str) -> Entry | None:
+    """Return the comparison that a text asks for; none while the service does not answer."""
+    try:
+        return comparison_entry(text, int(answers.ready()["position"]))
+    except AssayError:
+        return None
 
 
 def _for_operators(entry: Entry) -> bool:

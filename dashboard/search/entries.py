@@ -8,8 +8,9 @@ from uuid import UUID
 
 from assay.client.row_types import Hardware, Model, Run
 from dashboard import answers
-from dashboard.address import parameters
+from dashboard.address import Comparison, parameters
 from dashboard.menu import MENU
+from dashboard.screens.compare import subjects
 from dashboard.screens.query.words import EXAMPLES
 from dashboard.screens.recommend.question import from_command
 from dashboard.search.index import Entry, Index
@@ -17,8 +18,9 @@ from dashboard.service import client, decoded, shared
 from domain.catalogues import hardware as hardware_catalogue
 from domain.cookbook import recipes
 from presentation import formatting
+from presentation.answer_words import short_name
 
-__all__ = ["first_entries", "index", "pages_index", "row_entry"]
+__all__ = ["comparison_entry", "first_entries", "index", "pages_index", "row_entry"]
 
 MOST_RUNS = 300
 FIRST = 3
@@ -79,6 +81,24 @@ def row_entry(text: str) -> Entry | None:
     except ValueError:
         return None
     return Entry(kind="run", id=event, title=f"Row {event}", page="runs", params={"row": event})
+
+
+def comparison_entry(text: str, position: int) -> Entry | None:
+    """Return the comparison that a text such as `bert-base, L4 vs A10G, fp16` asks for; None where a part of it names nothing."""
+    if len(text.split()) < 2:
+        return None
+    typed = subjects.read(text, subjects.names(position))
+    if typed.unknown or len(typed.models) + len(typed.hardware) < 2:
+        return None
+    named = [name.rpartition("/")[2] for name in typed.models], [short_name(name) for name in typed.hardware]
+    asked = parameters(subjects.with_typed(Comparison(), typed))
+    return Entry(
+        kind="comparison",
+        id=text.strip(),
+        title=" on ".join(" vs ".join(names) for names in named if names),
+        page="compare",
+        params=dict(asked),
+    )
 
 
 def _hardware_named(text: str) -> Iterator[str]:

@@ -15,11 +15,11 @@ from domain.catalogues.search import MOST_EDITS, edits
 
 __all__ = ["Entry", "Hit", "How", "Index", "Kind"]
 
-Kind = Literal["page", "model", "hardware", "question", "run"]
+Kind = Literal["page", "model", "hardware", "question", "run", "comparison"]
 How = Literal["id", "title", "name", "begins", "words", "contains", "typo"]
 HOW: tuple[How, ...] = ("id", "title", "name", "begins", "words", "contains", "typo")
 _EXACT = frozenset({"id", "title", "name"})
-_KINDS: dict[Kind, int] = {"page": 0, "model": 1, "hardware": 1, "question": 2, "run": 3}
+_KINDS: dict[Kind, int] = {"page": 0, "model": 1, "hardware": 1, "question": 2, "run": 3, "comparison": 0}
 _LETTERS_AN_EDIT = 3
 """A word of fewer letters than this for each edit would be like any other."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"

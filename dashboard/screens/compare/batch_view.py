@@ -2,71 +2,69 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from dashboard.address import Comparison
 from dashboard.downloads import picture_files, stem, table_files
-from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
+from dashboard.frame import chart, downloads, escape, folded, guarded, theme
 from dashboard.screens.compare import batches
-from dashboard.screens.compare.comparison_frame import PAGE, differs, evidence_columns, nothing, strip
+from dashboard.screens.compare import words as comparing
+from dashboard.screens.compare.comparison_frame import PAGE, Places, about, nothing
 from dashboard.screens.recommend import limits
+from dashboard.tables.result_table import columns_of, result_table
 from presentation import charts, formatting
 
 __all__ = ["show"]
 
 
-def show(comparison: Comparison, position: int) -> None:
+def show(comparison: Comparison, at: int, places: Places) -> None:
     """Show latency, throughput, memory and efficiency over the batch, a line each way to run the model."""
-    at = position if comparison.as_of is None else comparison.as_of
     with guarded(comparison.model):
         result = batches.find(
             comparison.model,
-            comparison.hw,
+            comparing.devices_of(comparison),
             comparison.mode,
             comparison.basis,
             comparison.platform,
             comparison.precision,
+            comparison.length,
             at,
         )
         rows = batches.rows_of(result.lines)
-        strip(comparison, at, [comparison.model], [str(row["hardware"]) for row in rows])
+        about(places, comparison, at, rows)
         if result.unpredicted:
             st.caption(f"Only what was measured is shown: {escape(result.unpredicted)}")
         if rows:
-            _scaling(comparison, at, result, rows)
-        else:
-            text = "Nothing was measured here. Choose a hardware to see what is predicted, or measure some batches:"
+            _scaling(comparison, at, result, rows, places)
+            return
+        text = "Nothing was measured here. Add a hardware to see estimates, or measure some batches:"
+        with places.answer:
             nothing(comparison, text, f"assay bench {comparison.model} --batch-sizes 1,2,4,8,16,32")
 
 
-def _scaling(comparison: Comparison, at: int, result: batches.Scaling, rows: list[dict[str, Any]]) -> None:
-    differs(rows)
+def _scaling(
+    comparison: Comparison, at: int, result: batches.Scaling, rows: list[dict[str, Any]], places: Places
+) -> None:
     sentence = batches.sentence(result.lines)
-    with st.container(key="answer"):
-        st.subheader(escape(sentence), anchor=False)
-    st.markdown("  \n".join(f"**{line.letter}** {escape(line.name)}: {_told(line)}" for line in result.lines))
+    places.answer.subheader(escape(sentence), anchor=False)
     drawn, shade = _drawn(result.lines), theme()
-    panels = [name for name, metric in charts.PANELS.items() if any(row.get(metric.key) is not None for row in rows)]
+    panels = [
+        name
+        for name, metric in charts.PANELS.items()
+        if 2 * sum(row.get(metric.key) is not None for row in rows) >= len(rows)
+    ]
     for start in range(0, len(panels), 2):
         for column, panel in zip(st.columns(2, gap="medium"), panels[start : start + 2], strict=False):
             with column:
                 drawing = charts.scaling(drawn, panel, theme=shade)
                 chart(drawing, key=f"{PAGE} {panel}", words=f"{panel.capitalize()} over batch: {sentence}")
-    basis_legend(rows)
+    st.markdown("  \n".join(f"**{line.letter}** {escape(line.name)}: {_told(line)}" for line in result.lines))
     st.caption(_words(result, panels))
-    st.dataframe(
-        batches.table(result.lines),
-        hide_index=True,
-        key=f"{PAGE} table",
-        row_height=36,
-        placeholder=formatting.MISSING,
-        height="content" if len(rows) <= 15 else 500,
-        alt=f"Batches of {comparison.model}",
-        column_config={"Line": st.column_config.Column(pinned=True), **evidence_columns()},
-    )
+    words = f"Batches of {comparison.model}"
+    result_table(batches.columns(result.lines), key=f"{PAGE} table", words=words, height=480)
     _failed(result)
     name = stem(PAGE, f"{comparison.model}-batch", at)
     picture = picture_files(
@@ -109,8 +107,11 @@ def _words(result: batches.Scaling, panels: list[str]) -> str:
 
 def _failed(result: batches.Scaling) -> None:
     """List what does not run at some batch, with its rule and evidence."""
-    if not result.failed:
-        return
-    with st.expander(f"{formatting.count(len(result.failed))} left out: failed, or too large for the memory"):
-        table: pd.DataFrame = limits.excluded_table(result.failed[:200])
-        st.dataframe(table, hide_index=True, key=f"{PAGE} failed", placeholder=formatting.MISSING)
+    if result.failed:
+        words = f"{formatting.count(len(result.failed))} left out: failed, or too large for the memory"
+        folded(words, partial(_failed_table, result), key=f"{PAGE} failed")
+
+
+def _failed_table(result: batches.Scaling) -> None:
+    table = limits.excluded_table(result.failed[:200])
+    result_table(columns_of(table), key=f"{PAGE} failed table", words="What does not run")

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import Any, NamedTuple
-
-import pandas as pd
-from pandas.io.formats.style import Styler
 
 from dashboard import evidence, ratios
 from dashboard.differences import EVIDENCE
 from dashboard.ranking import completed
 from dashboard.screens.compare import query
+from dashboard.tables.result_table import Column
 from dashboard.work import Work, estimated
 from domain.answers import ExcludedConfigurations
 from domain.performance.batch_scaling import grouped, most_batches
 from presentation import formatting
-from presentation.charts import LATENCY, MEMORY, PANELS, THROUGHPUT, Row
-from presentation.palette import badge
+from presentation.answer_words import device_name, evidence_words
+from presentation.charts import LATENCY, MEMORY, PANELS, THROUGHPUT, Metric, Row
 
 __all__ = [
     "EFFICIENCY",
@@ -27,19 +25,21 @@ __all__ = [
     "Line",
     "Scaling",
     "Stop",
+    "columns",
     "find",
     "joined",
     "rows_of",
     "sentence",
     "stop_of",
     "stop_words",
-    "table",
 ]
 
 EFFICIENCY = PANELS["efficiency"]
 GAIN = 0.10
 """Where twice the batch gives less than this much more throughput, a line has stopped scaling."""
 MOST_LINES = 6
+MOST_ASKED = 100
+"""Lines that are read, of which the best are shown."""
 LARGEST_ASKED = 256
 SMALLEST_LAST = 64
 _LIKE = ("hardware", "platform", "precision", "compiled")
@@ -77,17 +77,24 @@ class Scaling(NamedTuple):
 
 
 def find(
-    model: str, hardware: str, mode: str, basis: str, platforms: Sequence[str], precisions: Sequence[str], position: int
+    model: str,
+    hardware: Sequence[str],
+    mode: str,
+    basis: str,
+    platforms: Sequence[str],
+    precisions: Sequence[str],
+    length: int | None,
+    position: int,
 ) -> Scaling:
-    """Return the lines of a model, on one hardware or (`hardware` empty) on each that measured it.
+    """Return the lines of a model, on some hardware or (`hardware` empty) on each that measured it.
 
     Estimates fill the batches that a measured line lacks, unless `basis` is `measured`; with `all`, or where nothing was
-    measured, they also make lines of their own.
+    measured on a device that is named, they also make lines of their own.
     """
 
     def wanted(row: Row) -> bool:
         return (
-            hardware in ("", row.get("hardware"))
+            (not hardware or row.get("hardware") in hardware)
             and row.get("mode") in (mode, None)
             and bool(row.get("batch_size") and row.get(LATENCY.key))
             and (not platforms or row.get("platform") in platforms)
@@ -98,21 +105,35 @@ def find(
         model,
         mode,
         position,
-        hardware=hardware or None,
+        hardware=",".join(hardware) or None,
         platform=",".join(platforms) or None,
         precision=",".join(precisions) or None,
-        lines=MOST_LINES,
+        sequence_length=length,
+        lines=MOST_ASKED,
     )
-    lines, work = _lines(answer["rows"]), Work(**answer["work"])
+    lines, work = _lines(answer["rows"]), Work(**({"sequence_length": length} if length else {}) | answer["work"])
+    lines = _best(lines)
     others = answer["total"] - len(lines)
-    where = list(dict.fromkeys(str(points[0]["hardware"]) for points in lines)) or [hardware] * bool(hardware)
+    seen = {str(points[0]["hardware"]) for points in lines}
+    where = list(hardware) or sorted(seen)
     if basis == "measured" or not where:
         return _arranged(lines, work, others, [], None)
     document = estimated(model, where, mode, _batches(answer["batches"]), work, position)
     guessed = [row for row in document.rows if wanted(row)]
     failed = [row for row in document.excluded if _passes(row, platforms, precisions)]
-    filled = _filled(lines, guessed, alone=basis == "all" or not lines)
+    alone = None if basis == "all" or not lines else set(hardware) - seen
+    filled = _filled(lines, guessed, alone)
     return _arranged(filled, work, others, failed, document.unpredicted)
+
+
+def _best(lines: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    """Return one line a device, of one device one a precision and platform: with most batches measured, then most throughput."""
+    devices = {points[0]["hardware"] for points in lines}
+    keys = ("hardware", "hardware_count") if len(devices) > 1 else _LIKE
+    first: dict[Any, list[dict[str, Any]]] = {}
+    for points in most_batches(lines, len(lines)):
+        first.setdefault(tuple(points[0].get(key) or None for key in keys), points)
+    return list(first.values())[:MOST_LINES]
 
 
 def _lines(rows: Sequence[Row]) -> list[list[dict[str, Any]]]:
@@ -139,9 +160,9 @@ def _batches(measured: Sequence[int]) -> list[int]:
 
 
 def _filled(
-    lines: Sequence[list[dict[str, Any]]], guessed: Sequence[dict[str, Any]], *, alone: bool
+    lines: Sequence[list[dict[str, Any]]], guessed: Sequence[dict[str, Any]], alone: set[str] | None
 ) -> list[list[dict[str, Any]]]:
-    """Put estimates where the lines that they are like have no point; what is like none makes lines `alone`."""
+    """Put estimates where the lines that they are like have no point; what is like none makes lines on the hardware `alone` (None: on any)."""
     waiting: dict[Any, list[dict[str, Any]]] = {}
     for row in guessed:
         waiting.setdefault(tuple(row.get(key) or None for key in _LIKE), []).append(row)
@@ -151,7 +172,8 @@ def _filled(
         batch_sizes = {point["batch_size"] for point in points}
         whole = [*points, *(row for row in more if row["batch_size"] not in batch_sizes)]
         filled.append(sorted(whole, key=lambda row: int(row["batch_size"])))
-    return [*filled, *(grouped([row for rows in waiting.values() for row in rows]) if alone else [])]
+    rest = [row for rows in waiting.values() for row in rows if alone is None or row["hardware"] in alone]
+    return [*filled, *grouped(rest)]
 
 
 def _arranged(
@@ -184,7 +206,8 @@ def _named(row: Row, keys: Sequence[str]) -> str:
         if key == "compiled":
             words += ["compiled"] * bool(value)
         elif value is not None:
-            words.append(f"{value} threads" if key == "threads" else str(value))
+            said = {"threads": f"{value} threads", "hardware": device_name(str(value))}
+            words.append(said.get(key, str(value)))
     return " · ".join(words)
 
 
@@ -234,9 +257,7 @@ def sentence(lines: Sequence[Line]) -> str:
         return "No throughput is known"
     line, best = max(matching_points, key=lambda result: float(result[1][THROUGHPUT.key]))
     rate = formatting.throughput(best[THROUGHPUT.key], best.get(THROUGHPUT.low), best.get(THROUGHPUT.high))
-    words = (
-        f"{line.name} gives most, {rate} at batch {best['batch_size']} ({badge(best.get('basis'), best.get('origin'))})"
-    )
+    words = f"{line.name} gives most, {rate} at batch {best['batch_size']} ({evidence_words(best.get('basis'), best.get('origin'))})"
     return f"{words}; {stop_words(line)}"
 
 
@@ -256,28 +277,35 @@ def rows_of(lines: Sequence[Line]) -> list[dict[str, Any]]:
     return [{"line": line.letter, "line_name": line.name, **point} for line in lines for point in line.points]
 
 
-def table(lines: Sequence[Line]) -> Styler:
-    """Return every point: latency, throughput, memory, efficiency, what it rests on."""
+def columns(lines: Sequence[Line]) -> list[Column]:
+    """Return every point: throughput and latency in their intervals, memory, efficiency, what it rests on."""
     rows: list[dict[str, Any]] = rows_of(lines)
-    time, rate, size = (metric.scale([row.get(metric.key) for row in rows]) for metric in (LATENCY, THROUGHPUT, MEMORY))
-    figures: Mapping[str, list[float | None]] = {
-        f"Latency {time.unit}": [time.of(row.get(LATENCY.key)) for row in rows],
-        "low": [time.of(row.get(LATENCY.low)) for row in rows],
-        "high": [time.of(row.get(LATENCY.high)) for row in rows],
-        f"Throughput {rate.unit}": [rate.of(row.get(THROUGHPUT.key)) for row in rows],
-        f"Memory {size.unit}": [size.of(row.get(MEMORY.key)) for row in rows],
-        "Efficiency %": [None if row.get("efficiency") is None else 100 * row["efficiency"] for row in rows],
-    }
-    floats = {head: pd.Series(values, dtype="float64") for head, values in figures.items()}
-    frame = pd.DataFrame(
-        {
-            "Line": [f"{row['line']} {row['line_name']}" for row in rows],
-            "Batch": pd.Series([row["batch_size"] for row in rows], dtype="Int64"),
-            **floats,
-            "n": pd.Series([row.get("n") for row in rows], dtype="Int64"),
-            "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
-            "Verdict": [str(row.get("verdict") or formatting.MISSING) for row in rows],
-            "Evidence": [evidence.path_of(row) for row in rows],
-        }
-    )
-    return frame.style.format(dict.fromkeys(floats, formatting.significant), na_rep=formatting.MISSING)
+
+    def measured(metric: Metric) -> Column:
+        figures = [[row.get(key) for row in rows] for key in metric[:3]]
+        scale = metric.scale(figures[0])
+        shown = [scale.show(*each) for each in zip(*figures, strict=True)]
+        return Column(head=metric.title, values=figures[0], shown=shown, low=figures[1], high=figures[2])
+
+    memory, efficient = ([row.get(metric.key) for row in rows] for metric in (MEMORY, EFFICIENCY))
+    size = MEMORY.scale(memory)
+    drawn = [
+        Column(
+            head="Line",
+            values=[f"{row['line']} {row['line_name']}" for row in rows],
+            links=[evidence.about("hardware", str(row["hardware"])) for row in rows],
+        ),
+        Column(head="Batch", values=[row["batch_size"] for row in rows]),
+        measured(THROUGHPUT),
+        measured(LATENCY),
+        Column(head="Memory", values=memory, shown=[size.show(value) for value in memory]),
+        Column(head="Efficiency", values=efficient, shown=[formatting.share(value) for value in efficient]),
+        Column(head="n", values=[row.get("n") for row in rows]),
+        Column(
+            head="Source",
+            values=[evidence_words(row.get("basis"), row.get("origin")) for row in rows],
+            links=[evidence.path_of(row) for row in rows],
+        ),
+        Column(head="Verdict", values=[row.get("verdict") for row in rows]),
+    ]
+    return [column for column in drawn if any(value is not None for value in column.values)]

@@ -1,69 +1,61 @@
-"""What every kind of comparison has: where it comes from, ways to its subjects, and what differs before any number."""
+"""What every kind of comparison has: where its answer stands, what its rows share, and what to do where there are none."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import differences, evidence
+from dashboard import differences
 from dashboard.address import Comparison
 from dashboard.frame import escape, provenance, to_paste
-from dashboard.page_state import go
+from dashboard.page_state import turn
 from presentation import formatting
 
-__all__ = ["PAGE", "differs", "evidence_columns", "nothing", "strip"]
+__all__ = ["PAGE", "Places", "about", "nothing"]
 
 PAGE = "compare"
-MOST_LINKS = 4
 
 
-def strip(comparison: Comparison, at: int, models: Sequence[str], hardware: Sequence[str]) -> None:
-    """Say at which position the numbers stand, and lead to the pages of what is compared."""
-    provenance(PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(comparison, as_of=at))
-    links = [
-        f"[{escape(name)}]({evidence.about(page, name)})"
-        for page, names in (("models", models), ("hardware", hardware))
-        for name in list(dict.fromkeys(names))[:MOST_LINKS]
-    ]
-    if links:
-        st.markdown(f":small[Pages on {' · '.join(links)}]")
+class Places(NamedTuple):
+    """Where an answer's sentence stands, above the workload bar, and where its provenance does, beside the chips."""
+
+    answer: DeltaGenerator
+    strip: DeltaGenerator
 
 
-def differs(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str] = differences.FIELDS) -> None:
-    """Name what all rows share, and what they do not, method first."""
+def about(
+    places: Places,
+    comparison: Comparison,
+    at: int,
+    rows: Sequence[Mapping[str, Any]],
+    fields: Mapping[str, str] = differences.FIELDS,
+) -> None:
+    """Offer where the numbers come from: the position, the marks, what all rows share and in what they differ."""
     result = differences.find(rows, fields)
-    lines = []
+    words = [f"Position {formatting.count(at)} of the log."]
     if result.same:
-        lines.append("**Same for all** " + " · ".join(f"{escape(f)} {escape(v)}" for f, v in result.same.items()))
+        words.append("Same for all: " + ", ".join(f"{name} {value}" for name, value in result.same.items()) + ".")
     for field, values in result.differs:
-        counted = " · ".join(f"{escape(value)} :gray[({formatting.count(rows)})]" for value, rows in values[:6])
-        rest = f" · {formatting.count(len(values) - 6)} more" if len(values) > 6 else ""
-        lines.append(f"**{escape(field)} differs** {counted}{rest}")
-    if not result.differs:
-        lines.append("Nothing that was recorded differs.")
-    with st.container(border=True, key="differences"):
-        st.markdown("  \n".join(lines))
-
-
-def evidence_columns(*heads: str) -> dict[str, Any]:
-    """Return the columns that lead to the page of a measurement."""
-    return {head: st.column_config.LinkColumn(display_text="open", width="small") for head in heads or ("Evidence",)}
+        rest = f" and {formatting.count(len(values) - 4)} more" if len(values) > 4 else ""
+        words.append(f"{field} differs: " + ", ".join(value for value, _ in values[:4]) + rest + ".")
+    with places.strip:
+        fixed = msgspec.structs.replace(comparison, as_of=at)
+        provenance(PAGE, " ".join(words), fixed, rows=rows)
 
 
 def nothing(comparison: Comparison, sentence: str, command: str | None, value: int = 0) -> None:
     """Say why there is nothing: the filters, which one click takes away, or that nothing is known, and what would help."""
     if value:
-        st.info(f"The filters leave none of {formatting.count(value)} rows. Reset them to see all.")
+        rows = "1 row" if value == 1 else f"{formatting.count(value)} rows"
+        st.info(f"The workload above leaves none of {rows}. Reset it to see all.")
         if st.button("Reset filters", key=f"{PAGE} reset"):
-            go(
-                PAGE,
-                Comparison(what=comparison.what, model=comparison.model, hw=comparison.hw, metric=comparison.metric),
-            )
-            st.rerun()
+            kept = {name: getattr(comparison, name) for name in ("what", "model", "hw", "metric")}
+            turn(PAGE, Comparison(**kept))
         return
-    st.info(sentence)
+    st.info(escape(sentence))
     if command:
         to_paste(command)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import pandas as pd
-from pandas.io.formats.style import Styler
-
 from dashboard import evidence, ratios
 from dashboard.ranking import completed
+from dashboard.tables.result_table import Column
 from presentation import formatting
+from presentation.answer_words import evidence_words
 from presentation.charts import LATENCY, MEMORY, Row, name_of
-from presentation.palette import badge
 
-__all__ = ["STAGES", "Pair", "flat", "paired", "sentence", "table"]
+__all__ = ["STAGES", "Pair", "columns", "flat", "paired", "sentence"]
 
 STAGES = {"forward_ms": "Forward", "loss_ms": "Loss", "backward_ms": "Backward", "optimizer_ms": "Optimizer"}
 PER_ITEM = ("latency_ms", "latency_ms_low", "latency_ms_high")
@@ -75,44 +73,56 @@ def sentence(pairs: Sequence[Pair], spread: Row) -> str:
     return f"A step of training takes {middle}, {reach}"
 
 
-def table(pairs: Sequence[Pair]) -> Styler:
-    """Return each pair: ms an item in both modes, their ratio, memory, the parts of a step, what both rest on."""
-    sides = [row for pair in pairs for row in (pair.inference, pair.training)]
-    time, size = (
-        LATENCY.scale([row.get(LATENCY.key) for row in sides]),
-        MEMORY.scale([row.get(MEMORY.key) for row in sides]),
-    )
-    figures: dict[str, list[float | None]] = {
-        f"Inference {time.unit}/item": [time.of(pair.inference.get(LATENCY.key)) for pair in pairs],
-        f"Training {time.unit}/item": [time.of(pair.training.get(LATENCY.key)) for pair in pairs],
-        "Training takes ×": [pair.time.value for pair in pairs],
-        "low": [pair.time.low for pair in pairs],
-        "high": [pair.time.high for pair in pairs],
-        f"Inference memory {size.unit}": [size.of(pair.inference.get(MEMORY.key)) for pair in pairs],
-        f"Training memory {size.unit}": [size.of(pair.training.get(MEMORY.key)) for pair in pairs],
-        **{f"{words} %": [_share(pair, stage) for pair in pairs] for stage, words in STAGES.items()},
-    }
-    floats = {head: pd.Series(values, dtype="float64") for head, values in figures.items()}
-    frame = pd.DataFrame(
-        {
-            "Configuration": [pair.name for pair in pairs],
-            **floats,
-            "n inference": pd.Series([pair.inference.get("n") for pair in pairs], dtype="Int64"),
-            "n training": pd.Series([pair.training.get("n") for pair in pairs], dtype="Int64"),
-            "Basis inference": [badge(pair.inference["basis"], pair.inference.get("origin")) for pair in pairs],
-            "Basis training": [badge(pair.training["basis"], pair.training.get("origin")) for pair in pairs],
-            "Evidence inference": [evidence.path_of(pair.inference) for pair in pairs],
-            "Evidence training": [evidence.path_of(pair.training) for pair in pairs],
-        }
-    )
-    unknown = [f"{words} %" for words in STAGES.values() if frame[f"{words} %"].isna().all()]
-    frame = frame.drop(columns=unknown)
-    formats = {head: formatting.significant for head in floats if head in frame}
-    return frame.style.format(formats, na_rep=formatting.MISSING)
+def columns(pairs: Sequence[Pair]) -> list[Column]:
+    """Return each pair: the ratio in its interval, time of an item in both modes, memory, the parts of a step, what both rest on."""
+    ratio = [pair.time for pair in pairs]
+    drawn = [
+        Column(
+            head="Configuration",
+            values=[pair.name for pair in pairs],
+            links=[evidence.about("hardware", str(pair.inference["hardware"])) for pair in pairs],
+        ),
+        Column(
+            head="Training takes",
+            values=[each.value for each in ratio],
+            shown=[formatting.factor(each.value) for each in ratio],
+            low=[each.low for each in ratio],
+            high=[each.high for each in ratio],
+            help="Times as long as inference",
+        ),
+    ]
+    for mode in ("inference", "training"):
+        rows = [getattr(pair, mode) for pair in pairs]
+        time = LATENCY.scale([row.get(LATENCY.key) for row in rows])
+        size = MEMORY.scale([row.get(MEMORY.key) for row in rows])
+        ends = [[row.get(key) for row in rows] for key in LATENCY[:3]]
+        memory = [row.get(MEMORY.key) for row in rows]
+        drawn += [
+            Column(
+                head=f"{mode.capitalize()} an item",
+                values=ends[0],
+                shown=[time.show(*each) for each in zip(*ends, strict=True)],
+                links=[evidence.path_of(row) for row in rows],
+            ),
+            Column(head=f"Memory, {mode}", values=memory, shown=[size.show(value) for value in memory]),
+        ]
+    shares = {words: [_share(pair, stage) for pair in pairs] for stage, words in STAGES.items()}
+    drawn += [
+        Column(head=words, values=values, shown=[formatting.share(value) for value in values], help="Share of a step")
+        for words, values in shares.items()
+    ]
+    drawn += [
+        Column(head="n", values=[pair.training.get("n") for pair in pairs], help="Steps of training that were timed"),
+        Column(
+            head="Source",
+            values=[evidence_words(pair.training["basis"], pair.training.get("origin")) for pair in pairs],
+        ),
+    ]
+    return [column for column in drawn if any(value is not None for value in column.values)]
 
 
 def _share(pair: Pair, stage: str) -> float | None:
-    """The part of a step in per cent of the parts that are known; a step without parts has none."""
+    """The part of a step as a share of the parts that are known; a step without parts has none."""
     stages = pair.training.get("stages") or {}
     whole = sum(value for value in stages.values() if value is not None)
-    return None if stages.get(stage) is None or not whole else 100 * stages[stage] / whole
+    return None if stages.get(stage) is None or not whole else stages[stage] / whole

@@ -8,55 +8,41 @@ import streamlit as st
 
 from dashboard.address import Comparison
 from dashboard.downloads import picture_files, stem, table_files
-from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
+from dashboard.frame import chart, downloads, escape, guarded, theme
 from dashboard.screens.compare import modes, query
 from dashboard.screens.compare import words as comparison
-from dashboard.screens.compare.comparison_frame import PAGE, differs, evidence_columns, nothing, strip
+from dashboard.screens.compare.comparison_frame import PAGE, Places, about, nothing
+from dashboard.tables.result_table import result_table
 from domain.vocabulary import MODES
 from presentation import charts, formatting
 
 __all__ = ["show"]
 
-MOST_DRAWN = 20
+MOST_DRAWN = 10
 
 
-def show(request: Comparison, position: int) -> None:
+def show(request: Comparison, at: int, places: Places) -> None:
     """Show the pairs of one model that are alike in all but the mode, a hundred at most."""
-    at = position if request.as_of is None else request.as_of
     with guarded(request.model):
         answer = comparison.modes(request, at)
         result = modes.paired(answer["pairs"])
-        strip(request, at, [request.model], [str(pair.inference["hardware"]) for pair in result])
+        about(places, request, at, [row for pair in result for row in (pair.inference, pair.training)])
         if result:
-            _pairs(request, at, result, answer)
+            _pairs(request, at, result, answer, places)
         else:
-            _none(request, answer["whole"])
+            with places.answer:
+                _none(request, answer["whole"])
 
 
-def _pairs(request: Comparison, at: int, pairs: list[modes.Pair], answer: dict[str, Any]) -> None:
-    rows = [row for pair in pairs for row in (pair.inference, pair.training)]
-    differs(rows)
+def _pairs(request: Comparison, at: int, pairs: list[modes.Pair], answer: dict[str, Any], places: Places) -> None:
     sentence = modes.sentence(pairs, answer["ratios"])
-    with st.container(key="answer"):
-        st.subheader(escape(sentence), anchor=False)
+    places.answer.subheader(escape(sentence), anchor=False)
     shown, shade = pairs[:MOST_DRAWN], theme()
     drawn = [(pair.name, pair.inference, pair.training, pair.time.value or 0.0) for pair in shown]
     chart(charts.modes(drawn, theme=shade), key=f"{PAGE} picture", words=f"{request.model}: {sentence}")
-    basis_legend(rows)
     st.caption(_words(pairs, shown, answer))
-    st.dataframe(
-        modes.table(pairs),
-        hide_index=True,
-        key=f"{PAGE} table",
-        row_height=36,
-        placeholder=formatting.MISSING,
-        height="content" if len(pairs) <= 15 else 500,
-        alt=f"Training and inference of {request.model}",
-        column_config={
-            "Configuration": st.column_config.Column(pinned=True),
-            **evidence_columns("Evidence inference", "Evidence training"),
-        },
-    )
+    words = f"Training and inference of {request.model}"
+    result_table(modes.columns(pairs), key=f"{PAGE} table", words=words, height=480)
     name = stem(PAGE, f"{request.model}-modes", at)
     everything = query.all_modes(request.model, at, **comparison.filters(request))
     files = table_files(name, lambda: modes.flat(modes.paired(everything())), as_of=at)

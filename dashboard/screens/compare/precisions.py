@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import pandas as pd
-from pandas.io.formats.style import Styler
-
 from dashboard import evidence, ratios
 from dashboard.differences import EVIDENCE
 from dashboard.ranking import completed
 from dashboard.screens.compare import query
-from dashboard.work import estimated, most_frequent, most_measured, work_of
+from dashboard.tables.result_table import Column
+from dashboard.work import Work, estimated, most_frequent, most_measured, work_of
 from presentation import formatting, loads
+from presentation.answer_words import device_name, evidence_words
 from presentation.charts import LATENCY, MEMORY, Metric, Row, name_of
-from presentation.palette import badge
 
-__all__ = ["LESS_MEMORY", "SPEED", "Precisions", "beside_fp32", "find", "output_check", "sentence", "table"]
+__all__ = ["LESS_MEMORY", "SPEED", "Precisions", "beside_fp32", "columns", "find", "output_check", "sentence"]
 
 SPEED = Metric(
     "speed_ratio",
@@ -35,12 +33,12 @@ LESS_MEMORY = Metric(
     lambda _: formatting.Scale("×", 1.0),
     "smaller is better",
 )
-_METHOD = ("platform", "compiled", "concurrency", "arrival_rate_per_s")
+_METHOD = ("hardware", "hardware_count", "platform", "compiled", "concurrency", "arrival_rate_per_s")
 """What a row has to share with the fp32 that it stands beside: under another load a call takes another time."""
 
 
 class Precisions(NamedTuple):
-    """Rows of one model on one hardware at one batch and work, and why none is predicted where none is."""
+    """Rows of one model on some hardware at one batch and work, and why none is predicted where none is."""
 
     rows: list[dict[str, Any]]
     batch: int
@@ -49,24 +47,32 @@ class Precisions(NamedTuple):
     """Rows of the hardware that were left out because they did other work."""
 
 
-def find(model: str, hardware: str, mode: str, batch: int | None, position: int) -> Precisions:
-    """Return what was measured, at the batch asked for or the most frequent one, and estimates of what was not."""
-    seen = query.of_model(model, mode, position, hardware=hardware)["rows"]
-    size = batch or most_frequent(seen, "batch_size") or 1
-    at_size = [row for row in seen if row.get("batch_size") == size]
-    work = most_measured(at_size or seen)
+def find(
+    model: str, hardware: Sequence[str], mode: str, batch: int | None, length: int | None, position: int
+) -> Precisions:
+    """Return what was measured, at the batch and length asked for or the most frequent ones, and estimates of what was not."""
+    seen = query.of_model(model, mode, position, hardware=",".join(hardware))["rows"]
+    of_length = [row for row in seen if length in (None, row.get("sequence_length"))]
+    size = batch or most_frequent(of_length, "batch_size") or 1
+    at_size = [row for row in of_length if row.get("batch_size") == size]
+    work = Work(length) if length else most_measured(at_size or seen)
     measured = [completed(row) for row in at_size if work_of(row) == work]
-    document = estimated(model, [hardware], mode, [size], work, position)
-    checks = {
-        (row["platform"], row["precision"]): row.get("output_error") for row in (*document.rows, *document.measured)
-    }
+    document = estimated(model, hardware, mode, [size], work, position)
+    checks = {_verified(row): row.get("output_error") for row in (*document.rows, *document.measured)}
     existing = {(*_method(row), row["precision"]) for row in measured}
     guessed = [row for row in document.rows if (*_method(row), row["precision"]) not in existing]
     rows = [
-        {**row, "output_error": row.get("output_error") or checks.get((row["platform"], row["precision"]))}
-        for row in (*measured, *guessed)
+        {**row, "output_error": row.get("output_error") or checks.get(_verified(row))} for row in (*measured, *guessed)
     ]
-    return Precisions(beside_fp32(rows), size, document.unpredicted, len(seen) - len(measured))
+    return Precisions(_fastest(beside_fp32(rows)), size, document.unpredicted, len(seen) - len(measured))
+
+
+def _fastest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return of rows of one name the fastest; they are by rising latency."""
+    first: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        first.setdefault(row["named"], row)
+    return list(first.values())
 
 
 def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -88,12 +94,20 @@ def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 "baseline": name_of(base) if base else None,
             }
         )
-    named = [{**row, "named": _named(row)} for row in result]
-    return sorted(named, key=lambda row: (str(row.get("platform")), row[LATENCY.key] or float("inf")))
+    several = len({row.get("hardware") for row in result}) > 1
+    named = [{**row, "named": _named(row, device=several)} for row in result]
+    return sorted(
+        named, key=lambda row: (str(row.get("hardware")), str(row.get("platform")), row[LATENCY.key] or float("inf"))
+    )
 
 
-def _named(row: Row) -> str:
-    words = [str(row.get("platform")), str(row.get("precision")), *["compiled"] * bool(row.get("compiled"))]
+def _verified(row: Row) -> tuple[Any, ...]:
+    return row["hardware"], row["platform"], row["precision"]
+
+
+def _named(row: Row, *, device: bool) -> str:
+    words = [device_name(str(row["hardware"]))] * device
+    words += [str(row.get("platform")), str(row.get("precision")), *["compiled"] * bool(row.get("compiled"))]
     return " · ".join(filter(None, [*words, loads.arrivals(row)]))
 
 
@@ -114,65 +128,69 @@ def sentence(rows: Sequence[Row]) -> str:
     """Say which precision is fastest against fp32 and what it costs in correctness; whether that is decided."""
     compared = [row for row in rows if row.get(SPEED.key) and row.get("precision") != "fp32"]
     if not compared:
-        return "Nothing stands beside fp32 here"
+        return "Nothing was measured in fp32 here to compare with"
     measured = [row for row in compared if row.get("basis") in EVIDENCE]
     best = max(measured or compared, key=lambda row: row[SPEED.key])
     ratio = ratios.Ratio(best[SPEED.key], best.get(SPEED.low), best.get(SPEED.high))
-    where = " · ".join(filter(None, [str(best["platform"]), loads.arrivals(best)]))
+    devices = {row.get("hardware") for row in rows}
+    device = device_name(str(best["hardware"])) if len(devices) > 1 else None
+    where = " · ".join(filter(None, [device, str(best["platform"]), loads.arrivals(best)]))
     parts = [f"{best['precision']} on {where}: {_speed_words(ratio)}"]
     if best.get(LESS_MEMORY.key):
         parts.append(f"{formatting.share(best[LESS_MEMORY.key])} of its memory")
-    return f"{', '.join(parts)} ({badge(best.get('basis'), best.get('origin'))}); outputs {output_check(best)}"
+    return f"{', '.join(parts)} ({evidence_words(best.get('basis'), best.get('origin'))}); outputs {output_check(best)}"
 
 
 def _speed_words(ratio: ratios.Ratio) -> str:
     if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
-        return "cannot be told apart from fp32"
+        return "too close to call against fp32"
     return f"{formatting.change(ratio.value)} than fp32"
 
 
-def table(rows: Sequence[Row]) -> Styler:
-    """Return each precision with latency, memory, both over fp32, and its output errors."""
-    time = formatting.latency_scale([row.get(LATENCY.key) for row in rows])
-    size = formatting.memory_scale([row.get(MEMORY.key) for row in rows])
+def columns(rows: Sequence[Row]) -> list[Column]:
+    """Return each precision with its speed and memory over fp32, whether its outputs are right, and its latency."""
+    ratio = [ratios.Ratio(row.get(SPEED.key), row.get(SPEED.low), row.get(SPEED.high)) for row in rows]
     errors = [row.get("output_error") or {} for row in rows]
-    figures = {
-        f"Latency {time.unit}": [time.of(row.get(LATENCY.key)) for row in rows],
-        "Speed vs fp32 ×": [row.get(SPEED.key) for row in rows],
-        f"Memory {size.unit}": [size.of(row.get(MEMORY.key)) for row in rows],
-        "Memory vs fp32 ×": [row.get(LESS_MEMORY.key) for row in rows],
-    }
-    floats = {head: pd.Series(values, dtype="float64") for head, values in figures.items()}
-    frame = pd.DataFrame(
-        {
-            "Platform": [str(row.get("platform")) for row in rows],
-            "Precision": [str(row.get("precision") or formatting.MISSING) for row in rows],
-            "Compiled": ["yes" if row.get("compiled") else "no" for row in rows],
-            "Load": [loads.arrivals(row) or formatting.MISSING for row in rows],
-            **floats,
-            "Output cosine": pd.Series([error.get("cosine") for error in errors], dtype="float64"),
-            "Largest output error": pd.Series([error.get("max_absolute") for error in errors], dtype="float64"),
-            "n": pd.Series([row.get("n") for row in rows], dtype="Int64"),
-            "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
-            "Verdict": [str(row.get("verdict") or formatting.MISSING) for row in rows],
-            "Evidence": [evidence.path_of(row) for row in rows],
-        }
-    )
-    frame.insert(5, f"Interval {time.unit}", [_interval(row, time) for row in rows])
-    frame.insert(7, "Against fp32", [_against(row) for row in rows])
-    frame.insert(8, "Outputs", [output_check(row) for row in rows])
-    if (frame["Load"] == formatting.MISSING).all():
-        frame = frame.drop(columns="Load")
-    formats: dict[Any, Any] = dict.fromkeys(floats, formatting.significant)
-    formats["Largest output error"] = formatting.significant
-    formats["Output cosine"] = lambda value: formatting.significant(value, 6)
-    return frame.style.format(formats, na_rep=formatting.MISSING)
-
-
-def _interval(row: Row, time: formatting.Scale) -> str:
-    low, high = row.get(LATENCY.low), row.get(LATENCY.high)
-    return formatting.interval(low, high, time, value=row.get(LATENCY.key), unit=False)
-
-
-def _against(row: Row) -> str:
-    return ratios.words(ratios.Ratio(row.get(SPEED.key), row.get(SPEED.low), row.get(SPEED.high)))
+    latency = [[row.get(key) for row in rows] for key in LATENCY[:3]]
+    time, size = LATENCY.scale(latency[0]), MEMORY.scale([row.get(MEMORY.key) for row in rows])
+    memory = [row.get(MEMORY.key) for row in rows]
+    less = [row.get(LESS_MEMORY.key) for row in rows]
+    drawn = [
+        Column(
+            head="Precision",
+            values=[str(row["named"]) for row in rows],
+            links=[evidence.about("hardware", str(row["hardware"])) for row in rows],
+        ),
+        Column(
+            head="Speed over fp32",
+            values=[each.value for each in ratio],
+            shown=[formatting.factor(each.value) for each in ratio],
+            low=[each.low for each in ratio],
+            high=[each.high for each in ratio],
+        ),
+        Column(head="Against fp32", values=[ratios.words(each) for each in ratio]),
+        Column(
+            head="Outputs", values=[output_check(row) for row in rows], help="Beside fp32 on the CPU, by assay verify"
+        ),
+        Column(
+            head="Latency",
+            values=latency[0],
+            shown=[time.show(*each) for each in zip(*latency, strict=True)],
+        ),
+        Column(head="Memory", values=memory, shown=[size.show(value) for value in memory]),
+        Column(head="Memory over fp32", values=less, shown=[formatting.factor(value) for value in less]),
+        Column(
+            head="Output cosine",
+            values=[error.get("cosine") for error in errors],
+            shown=[formatting.significant(error.get("cosine"), 6) for error in errors],
+        ),
+        Column(head="Largest output error", values=[error.get("max_absolute") for error in errors]),
+        Column(head="n", values=[row.get("n") for row in rows]),
+        Column(
+            head="Source",
+            values=[evidence_words(row.get("basis"), row.get("origin")) for row in rows],
+            links=[evidence.path_of(row) for row in rows],
+        ),
+        Column(head="Verdict", values=[row.get("verdict") for row in rows]),
+    ]
+    return [column for column in drawn if any(value is not None for value in column.values)]

@@ -31,13 +31,14 @@ def models(
     platform: str | None,
     precision: str | None,
     batch: int | None,
+    length: int | None,
     limit: int,
     metric: str,
     position: int,
 ) -> dict[str, Any]:
     """Return the best configurations on a hardware, at most `limit`, and how many there are as `total`."""
     filters = {"mode": mode, "platform": platform, "precision": precision, "batch_size": batch, "limit": limit}
-    filters["metric"] = metric
+    filters |= {"metric": metric, "sequence_length": length}
     return checked(dict(client().compare_models(hardware, as_of=position, **filters)), "rows", "total")
 
 

@@ -2,247 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import msgspec
 import streamlit as st
 
-from dashboard import answers
-from dashboard.address import BASES_SHOWN, KINDS, METRIC_NAMES, SCALES, Comparison, Params, read_comparison
-from dashboard.frame import dropped, folded, guarded, header, titled, to_paste
-from dashboard.page_state import adopt, current, go, widget
-from dashboard.screens.compare import query, words
-from domain.errors import AssayError
-from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
-from presentation import charts
+from dashboard import answers, chips
+from dashboard.address import Comparison, Params, read_comparison
+from dashboard.frame import dropped, escape, guarded, header, titled, to_paste
+from dashboard.page_state import adopt, current, go, turn, widget
+from dashboard.screens.compare import subjects, words, workload_bar
+from dashboard.screens.compare.comparison_frame import PAGE, Places
+from presentation.answer_words import device_name, short_name
 
 __all__ = ["ahead", "show"]
 
-PAGE = "compare"
-WORDS = {
-    "hardware": "Hardware for a model",
-    "models": "Models on a hardware",
-    "modes": "Training and inference",
-    "precision": "Precisions",
-    "batch": "Batch sizes",
+VIEWS = {
+    "hardware": "Side by side",
+    "modes": "Training",
+    "precision": "Precision",
+    "batch": "Batch",
 }
 QUESTIONS = {
-    "hardware": "How does this model run on different hardware, and is the difference real?",
-    "models": "Which models run how fast on this hardware, and is the difference real?",
+    "hardware": "How do these differ, and is the difference real?",
+    "models": "Which models run how fast here, and is the difference real?",
     "modes": "How much longer does a step of training take than inference?",
-    "precision": "How much faster and smaller is a lower precision here, and are its outputs still right?",
+    "precision": "How much does a lower precision bring, and are its outputs still right?",
     "batch": "What does a larger batch bring, and where does it stop scaling?",
 }
-SHOWN = {
-    "hardware": ("model", "hw", "metric", "basis", "scale", "mode", "platform", "precision", "batch"),
-    "models": ("hw", "metric", "scale", "mode", "platform", "precision", "batch"),
-    "modes": ("model", "hw", "platform", "precision", "batch"),
-    "precision": ("model", "hw", "mode", "batch"),
-    "batch": ("model", "hw", "basis", "mode", "platform", "precision"),
-}
-"""The parameters that have a widget, by what is compared; the others keep what the address says."""
-LISTS = ("platform", "precision")
-SEVERAL = "devices"
-"""The widget of `hw` where it names several devices."""
-ENERGIES = {"energy": "energy an item", "energy_token": "energy a token"}
-"""Metrics that are offered where a row has them: few devices show what they draw."""
-METRICS_ON_HARDWARE = tuple(name for name in METRIC_NAMES if name != "speedup")
+TYPED = f"{PAGE} typed"
+UNKNOWN = f"{PAGE} unknown"
+_NAMED_IN_TITLE = 3
+Key = tuple[str, str]
 
 
 def show() -> None:
-    """Show one comparison: what differs between its rows first, then the numbers."""
+    """Show one comparison: its subjects as chips, the answer in a sentence, the workload, then the rows."""
     read = current(PAGE, read_comparison)
-    comparison: Comparison = read.asked
-    header("Compare", QUESTIONS[comparison.what])
+    comparison = subjects.of_subjects(read.asked)
+    slug = comparison.model or comparison.hw
+    header(
+        _title(comparison), QUESTIONS[comparison.what], slug="" if "," in slug or slug == _title(comparison) else slug
+    )
     with guarded("The service"):
         position = answers.ready()["position"]
+        at = position if comparison.as_of is None else comparison.as_of
         dropped(read.dropped)
-        adopt(PAGE, comparison, _values(comparison))
-        _bar(comparison, position if comparison.as_of is None else comparison.as_of)
-        subject = "hw" if comparison.what == "models" else "model"
-        if getattr(comparison, subject):
-            titled(getattr(comparison, subject), WORDS[comparison.what], "Compare")
-            # Each kind is imported when it is first looked at.
-            module = "ranked" if comparison.what in ("hardware", "models") else comparison.what
-            import_module(f"dashboard.screens.compare.{module}_view").show(comparison, position)
-        else:
-            _nothing_chosen(subject, position)
+        adopt(PAGE, comparison, {"what": _view_of(comparison), **workload_bar.values(comparison)})
+        strip = st.container(horizontal=True, vertical_alignment="center", gap="small", key="strip")
+        with strip:
+            _subjects(comparison, at)
+        _offers(comparison)
+        if not (comparison.model or comparison.hw):
+            _nothing_chosen(at)
+            return
+        titled(_title(comparison), "Compare")
+        _views(comparison)
+        answer = st.container(key="answer")
+        workload_bar.show(comparison, at)
+        if comparison.what not in subjects.SIDE_BY_SIDE and not comparison.model:
+            answer.info("Add a model above.")
+            return
+        # Each kind is imported when it is first looked at.
+        kind = "ranked" if comparison.what in subjects.SIDE_BY_SIDE else comparison.what
+        module = import_module(f"dashboard.screens.compare.{kind}_view")
+        module.show(_for_one_model(comparison), at, Places(answer, strip))
 
 
 def ahead(params: Params) -> None:
     """Ask what the page will ask for these parameters."""
-    request: Comparison = read_comparison(params).asked
-    if request.model and request.what == "hardware":
-        words.known(request, answers.ready()["position"] if request.as_of is None else request.as_of)
+    request = subjects.of_subjects(read_comparison(params).asked)
+    models = words.models_of(request)
+    if models and request.what == "hardware":
+        at = answers.ready()["position"] if request.as_of is None else request.as_of
+        words.known(msgspec.structs.replace(request, model=models[0]), at)
 
 
-def _nothing_chosen(subject: str, position: int) -> None:
-    if any(row.measurements for row in answers.models(position)):
-        st.info(f"Choose a {'hardware' if subject == 'hw' else 'model'} above.")
-        return
-    st.info("Nothing has been measured yet. Measure one model on this machine, or choose one above:")
-    to_paste("assay bench bert-base-uncased --platform cpu,openvino")
+def _for_one_model(comparison: Comparison) -> Comparison:
+    """Return the comparison as a kind takes it: all but those side by side are of one model."""
+    models = words.models_of(comparison)
+    if comparison.what in subjects.SIDE_BY_SIDE or len(models) < 2:
+        return comparison
+    st.caption(f"This view is of one model: {escape(models[0])}. Side by side shows all.")
+    return msgspec.structs.replace(comparison, model=models[0])
 
 
-def _values(comparison: Comparison) -> dict[str, Any]:
-    """What each widget shows of the view."""
-    values = {"what": comparison.what, **{name: getattr(comparison, name) for name in SHOWN[comparison.what]}}
-    values |= {name: list(values[name]) for name in LISTS if name in values}
-    values |= {name: values[name] or None for name in ("model", "hw") if name in values}
-    if comparison.what == "hardware":
-        del values["hw"]
-        values[SEVERAL] = words.devices_of(comparison)
-    return values
+def _title(comparison: Comparison) -> str:
+    models = [name.rpartition("/")[2] for name in words.models_of(comparison)]
+    named = words.devices_of(comparison)
+    devices = (
+        [short_name(name) for name in named] if models or len(named) > 1 else [device_name(name) for name in named]
+    )
+    if len(devices) > _NAMED_IN_TITLE:
+        devices = [f"{len(devices)} devices"]
+    if len(models) > _NAMED_IN_TITLE:
+        models = [f"{len(models)} models"]
+    parts = [" vs ".join(names) for names in (models, devices) if names]
+    return " on ".join(parts) or "Compare"
 
 
-def _bar(comparison: Comparison, position: int) -> None:
-    """Show the widgets of one kind of comparison; what they say becomes the address."""
-    st.segmented_control(
-        "What is compared",
-        KINDS,
+def _subjects(comparison: Comparison, at: int) -> None:
+    """Show what is compared as chips, and the box that adds to it."""
+    shown: dict[str, Key] = {}
+    for name in words.models_of(comparison):
+        shown[name.rpartition("/")[2] if name.rpartition("/")[2] not in shown else name] = ("model", name)
+    for name in words.devices_of(comparison):
+        shown[device_name(name) if device_name(name) not in shown else name] = ("hw", name)
+    taken = chips.removed(shown, key=PAGE, label="What is compared (tap one to remove it)")
+    if taken:
+        turn(PAGE, _without(comparison, taken))
+    known = subjects.names(at)
+    devices = sorted(answers.hardware(at), key=lambda row: -row.measurements)
+    existing: list[Any] = [*(row.id for row in answers.models(at)), *(row.id for row in devices)]
+    st.selectbox(
+        "Add a model, hardware or workload",
+        existing,
+        index=None,
+        key=TYPED,
+        accept_new_options=True,
+        label_visibility="collapsed",
+        placeholder="Add: BERT-base, L4 vs A10G, fp16, batch 8",
+        on_change=_add,
+        args=(comparison, known),
+        width=330,
+    )
+
+
+def _add(comparison: Comparison, known: subjects.Names) -> None:
+    """Add what was typed or chosen to the address; keep what it does not name, for its offers."""
+    text = st.session_state.pop(TYPED, None) or ""
+    typed = subjects.read(text, known)
+    st.session_state[UNKNOWN] = typed.unknown
+    go(PAGE, subjects.with_typed(comparison, typed))
+    st.session_state.pop(f"{PAGE} adopted", None)
+
+
+def _without(comparison: Comparison, taken: list[Key]) -> Comparison:
+    models = [name for name in words.models_of(comparison) if ("model", name) not in taken]
+    devices = [name for name in words.devices_of(comparison) if ("hw", name) not in taken]
+    what = "hardware" if comparison.what == "models" else comparison.what
+    return subjects.of_subjects(
+        msgspec.structs.replace(comparison, what=what, model=",".join(models), hw=",".join(devices))
+    )
+
+
+def _offers(comparison: Comparison) -> None:
+    """Offer what a part of a name, or a mistyped one, may mean: it is never taken for a name."""
+    for text, models, hardware in st.session_state.get(UNKNOWN, ()):
+        found: list[Key] = [*(("model", name) for name in models), *(("hw", name) for name in hardware)]
+        with st.container(horizontal=True, vertical_alignment="center", key=f"{PAGE} offers {text}"):
+            st.markdown(f"Nothing is called “{escape(text)}”." + (" Did you mean:" if found else ""), width="content")
+            for kind, name in found:
+                if st.button(escape(name), key=f"{PAGE} offer {kind} {name}", type="tertiary"):
+                    st.session_state[UNKNOWN] = ()
+                    turn(PAGE, subjects.with_typed(comparison, _one(kind, name)))
+            if not models and "/" in text and st.button("Add it as a model", key=f"{PAGE} as it is {text}"):
+                st.session_state[UNKNOWN] = ()
+                turn(PAGE, subjects.with_typed(comparison, _one("model", text)))
+
+
+def _one(kind: str, name: str) -> subjects.Typed:
+    return subjects.Typed(models=(name,)) if kind == "model" else subjects.Typed(hardware=(name,))
+
+
+def _views(comparison: Comparison) -> None:
+    """Offer the ways to look at the subjects."""
+    view = st.segmented_control(
+        "View",
+        VIEWS,
         key=widget(PAGE, "what"),
-        format_func=lambda kind: WORDS[kind],
+        format_func=VIEWS.__getitem__,
         required=True,
         label_visibility="collapsed",
     )
-    shown = SHOWN[comparison.what]
-    first: list[str] = [name for name in ("model", "hw", "metric", "basis") if name in shown]
-    columns = st.columns([5 if name in ("model", "hw") else 3 for name in first], vertical_alignment="bottom")
-    for name, column in zip(first, columns, strict=True):
-        with column:
-            _WIDGETS[name](comparison, position)
-    rest: list[str] = [name for name in ("precision", "batch", "platform", "mode", "scale") if name in shown]
-
-    def filters() -> None:
-        for name, column in zip(rest, st.columns([2 if name in LISTS else 1 for name in rest]), strict=True):
-            with column:
-                _WIDGETS[name](comparison, position)
-
-    for name in rest:
-        # Streamlit forgets what a widget holds that is not shown, and the address would be read in its place.
-        st.session_state[widget(PAGE, name)] = st.session_state[widget(PAGE, name)]
-    held = sum(getattr(comparison, name) not in (getattr(Comparison(), name), None) for name in rest)
-    folded(f"Filters ({held})" if held else "Filters", filters, key=f"{PAGE} filters", icon=":material/tune:")
-    chosen = _chosen(comparison)
-    if chosen != comparison:
-        go(PAGE, chosen)
-        st.rerun()
+    if view != _view_of(comparison):
+        turn(PAGE, subjects.of_subjects(msgspec.structs.replace(comparison, what=view)))
 
 
-def _chosen(comparison: Comparison) -> Comparison:
-    state = {name: st.session_state.get(widget(PAGE, name)) for name in ("what", *SHOWN[comparison.what])}
-    state |= {name: tuple(state[name] or ()) for name in LISTS if name in state}
-    if comparison.what == "hardware":
-        devices = st.session_state.get(widget(PAGE, SEVERAL)) or []
-        # The other kinds are about one device.
-        state["hw"] = ",".join(devices if state["what"] == "hardware" else devices[:1])
-    state |= {name: state[name] or "" for name in ("model", "hw") if name in state}
-    if state["what"] == "models" and comparison.metric == "speedup":
-        state["metric"] = Comparison().metric
-    filled: Comparison = msgspec.structs.replace(comparison, **state)
-    return filled
+def _view_of(comparison: Comparison) -> str:
+    return "hardware" if comparison.what == "models" else comparison.what
 
 
-def _model(comparison: Comparison, position: int) -> None:
-    existing = [row.id for row in answers.models(position)]
-    st.selectbox(
-        "Model",
-        _with(existing, [comparison.model]),
-        index=None,
-        key=widget(PAGE, "model"),
-        accept_new_options=True,
-        placeholder="Type a part of its name",
-    )
-
-
-def _hardware(comparison: Comparison, position: int) -> None:
-    if comparison.what == "hardware":
-        existing = [row.id for row in sorted(answers.hardware(position), key=lambda row: -row.measurements)]
-        st.multiselect(
-            "Hardware",
-            _with(existing, words.devices_of(comparison)),
-            key=widget(PAGE, SEVERAL),
-            accept_new_options=True,
-            select_all=False,
-            placeholder="All",
-        )
-        return
-    every = comparison.what in ("modes", "batch")
-    st.selectbox(
-        "Hardware",
-        _with(_devices(comparison, position), [comparison.hw]),
-        index=None,
-        key=widget(PAGE, "hw"),
-        accept_new_options=True,
-        placeholder="All that measured it" if every else "Type a part of its name",
-    )
-
-
-def _devices(request: Comparison, position: int) -> list[str]:
-    """Return the hardware to choose from, most measured first: what ran the model, or everything that ran any."""
-    if request.what == "models" or not request.model:
-        hardware = sorted(answers.hardware(position), key=lambda row: -row.measurements)
-        return [row.id for row in hardware if row.measurements]
-    if request.what == "modes":
-        rows = words.modes(request, position)["whole"]["hardware"]
-    else:
-        rows = query.of_model(request.model, request.mode, position, limit=0)["whole"]["hardware"]
-    return list(dict.fromkeys(str(row["hardware"]) for row in rows))
-
-
-def _metric(comparison: Comparison, position: int) -> None:
-    names = METRICS_ON_HARDWARE if comparison.what == "models" else METRIC_NAMES
-    offered = [
-        name for name in names if name not in ENERGIES or name == comparison.metric or _has(comparison, position, name)
-    ]
-    st.selectbox("Metric", offered, key=widget(PAGE, "metric"), filter_mode=None, format_func=_metric_name)
-
-
-def _metric_name(name: str) -> str:
-    return ENERGIES.get(name, name)
-
-
-def _has(request: Comparison, position: int, name: str) -> bool:
-    """Whether a row of the model has the metric; on a hardware that is not known before its rows are asked for."""
-    if request.what == "models" or not request.model:
-        return request.what == "models"
-    try:
-        result = words.known(request, position)
-    except AssayError:
-        return False  # The page says why.
-    return bool(result["whole"]["metrics"][charts.COMPARED[name].key])
-
-
-def _one_of(words: str, name: str, options: Sequence[str]) -> Callable[[Comparison, int], None]:
-    return lambda _, __: st.selectbox(words, options, key=widget(PAGE, name), filter_mode=None) and None
-
-
-def _some_of(words: str, name: str, options: Sequence[str]) -> Callable[[Comparison, int], None]:
-    def show(comparison: Comparison, _: int) -> None:
-        st.multiselect(words, _with(options, getattr(comparison, name)), key=widget(PAGE, name), select_all=False)
-
-    return show
-
-
-def _batch(_: Comparison, __: int) -> None:
-    st.number_input("Batch", min_value=1, step=1, value=None, key=widget(PAGE, "batch"))
-
-
-_WIDGETS: Mapping[str, Callable[[Comparison, int], None]] = {
-    "model": _model,
-    "hw": _hardware,
-    "metric": _metric,
-    "scale": _one_of("Scale", "scale", SCALES),
-    "basis": _one_of("Basis", "basis", BASES_SHOWN),
-    "mode": _one_of("Mode", "mode", MODES),
-    "platform": _some_of("Platform", "platform", PLATFORMS),
-    "precision": _some_of("Precision", "precision", PRECISIONS),
-    "batch": _batch,
-}
-
-
-def _with(options: Sequence[str], chosen: Sequence[str]) -> list[str]:
-    """Return the options and what the address chose beside them, so that a link never loses a value."""
-    return list(dict.fromkeys([*options, *(choice for choice in chosen if choice)]))
+def _nothing_chosen(at: int) -> None:
+    with st.container(key="answer"):
+        if any(row.measurements for row in answers.models(at)):
+            st.info("Add models and hardware above: all in one line if you like.")
+            return
+        st.info("Nothing has been measured yet. Measure one model on this machine, or add one above:")
+        to_paste("assay bench bert-base-uncased --platform cpu,openvino")

@@ -5,34 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-import pandas as pd
-from pandas.io.formats.style import Styler
-
 from dashboard import answers, evidence, ratios
 from dashboard.address import Comparison
 from dashboard.differences import EVIDENCE
 from dashboard.ranking import completed
-from dashboard.screens.compare import query
+from dashboard.screens.compare import likeness, query
+from dashboard.screens.compare.subjects import devices_of, models_of
 from dashboard.screens.recommend.words import RankedRow, number
+from dashboard.tables.result_table import Column
 from domain.errors import AssayError
 from domain.performance import cpu_baseline
 from presentation import formatting
+from presentation.answer_words import device_name, evidence_words
 from presentation.charts import COMPARED, COST, ENERGY, LATENCY, MEMORY, SPEEDUP, TOKEN_ENERGY, Metric, Row, name_of
 from presentation.loads import arrivals, hardware_words
-from presentation.palette import badge
 
 __all__ = [
     "Rows",
     "against_cpu",
     "best_of_each",
     "chosen",
+    "columns",
     "devices_of",
     "filters",
     "known",
+    "models_of",
     "modes",
+    "named",
     "rows",
     "sentence",
-    "table",
     "wants_estimates",
 ]
 
@@ -47,17 +48,16 @@ TELLING = {
     "weights": "weights",
 }
 """Fields that may tell rows of one name apart, in the order in which they are said."""
-SIZES = ("sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens", "steps")
-_HEADS = ("Hardware", "Model")
 MOST_ASKED = 1000
+DRAWN = 10
+"""Rows in the picture; the table has all."""
 MOST = 100
 """Rows that one comparison holds: the service ranks and cuts."""
 _LESS = {MEMORY: "smaller", ENERGY: "less", TOKEN_ENERGY: "less"}
-BETTER = {"smaller is better": min, "larger is better": max}
 
 
 class ComparedRow(RankedRow, total=False):
-    """A configuration among others as it is drawn: `subject` is the model where models are compared."""
+    """A configuration among others as it is drawn: `subject` is its name, the model's where models are compared."""
 
     model: str
     subject: str
@@ -72,6 +72,7 @@ class ComparedRow(RankedRow, total=False):
     run_id: str | None
     verdict: str | None
     baseline: str | None
+    runtime: str | None
 
 
 def figure(row: ComparedRow, metric: Metric) -> float:
@@ -109,6 +110,7 @@ def known(comparison: Comparison, position: int) -> dict[str, Any]:
         platform=",".join(comparison.platform) or None,
         precision=",".join(comparison.precision) or None,
         batch_size=comparison.batch,
+        sequence_length=comparison.length,
         per_hardware=comparison.per_hw,
         **order,
     )
@@ -126,6 +128,7 @@ def filters(comparison: Comparison) -> dict[str, Any]:
         "platform": ",".join(comparison.platform) or None,
         "precision": ",".join(comparison.precision) or None,
         "batch_size": comparison.batch,
+        "sequence_length": comparison.length,
     }
 
 
@@ -139,22 +142,31 @@ def rows(comparison: Comparison, position: int, *, estimates: bool = True) -> Ro
     """
     result = known(comparison, position)
     whole = result["whole"]
-    others, unpredicted = _estimates(comparison, whole, position) if estimates else ([], None)
+    others, unpredicted = _estimates(comparison, result, position) if estimates else ([], None)
     document = against_cpu(
         [cast("ComparedRow", completed(row)) for row in (*result["rows"], *others)], result["baselines"]
     )
     return Rows(document, whole["rows"] + len(others), unpredicted, result["total"] + len(others))
 
 
-def _estimates(comparison: Comparison, whole: Row, position: int) -> tuple[list[ComparedRow], str | None]:
-    """Return one estimate each hardware and platform, or why there is none. Raises AssayError where nothing is known at all."""
+def _estimates(comparison: Comparison, known: Row, position: int) -> tuple[list[ComparedRow], str | None]:
+    """Return one estimate each hardware and platform, or why there is none. Raises AssayError where nothing is known at all.
+
+    They are of the length that the best known row has, where none is asked for.
+    """
+    whole = known["whole"]
     size = comparison.batch or next((item["batch_size"] for item in whole["batch_size"]), 1)
     question = {"model": comparison.model, "mode": comparison.mode, "batch_sizes": [size], "top": MOST_ASKED}
     question["per_hardware"] = False
+    length = comparison.length or next((row["sequence_length"] for row in known["rows"]), None)
+    if length:
+        question["sequence_length"] = length
     if comparison.hw:
         question["hardware"] = devices_of(comparison)
     if comparison.precision:
         question["precision"] = list(comparison.precision)
+    if comparison.platform:
+        question["platform"] = list(comparison.platform)
     try:
         predicted = answers.recommend(question, position)["ranked"]
     except AssayError as problem:
@@ -174,11 +186,6 @@ def _one_each(estimates: Sequence[ComparedRow]) -> list[ComparedRow]:
     return list(first.values())
 
 
-def devices_of(comparison: Comparison) -> list[str]:
-    """Return the hardware that is compared by name; none for all."""
-    return [name for name in comparison.hw.split(",") if name]
-
-
 def wants_estimates(comparison: Comparison, rows: Sequence[ComparedRow]) -> bool:
     """Say whether estimates are asked for: all of them, or of a device that was named and has no evidence under the filters."""
     seen = {row.get("hardware") for row in rows}
@@ -188,11 +195,22 @@ def wants_estimates(comparison: Comparison, rows: Sequence[ComparedRow]) -> bool
 
 
 def best_of_each(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
-    """Return the first row of each device, or of each number of them; rows are best first."""
+    """Return the first row of each device, or of each number of them, for each model; rows are best first."""
     first: dict[Any, ComparedRow] = {}
     for row in rows:
-        first.setdefault((row.get("hardware"), row.get("hardware_count") or 1), row)
+        first.setdefault((row.get("model"), row.get("hardware"), row.get("hardware_count") or 1), row)
     return list(first.values())
+
+
+def named(rows: Sequence[ComparedRow], *, models: bool, devices: bool = True) -> list[ComparedRow]:
+    """Name each row by its device as people say it, by its model, or by both."""
+
+    def name(row: ComparedRow) -> str:
+        device = hardware_words(row, device_name(str(row.get("hardware") or "unknown hardware")))
+        parts = [str(row.get("model")).rpartition("/")[2]] * models + [device] * devices
+        return " on ".join(parts)
+
+    return [cast("ComparedRow", {**row, "subject": name(row)}) for row in rows]
 
 
 def chosen(everything: Sequence[ComparedRow], comparison: Comparison, metric: Metric) -> list[ComparedRow]:
@@ -277,26 +295,33 @@ def against_cpu(rows: Sequence[ComparedRow], plain: Sequence[ComparedRow]) -> li
 
 
 def sentence(rows: Sequence[ComparedRow], metric: Metric) -> str:
-    """Say which row is best and by how much over the next that its interval does not reach.
+    """Say which row is best and by how much over the next of the same work that its interval does not reach.
 
-    Only the same work is compared: items of one size, and latencies at one batch, for a call of one item is always
-    shorter than a call of many.
+    Other work is never compared: another precision, batch, length or load, and another number of devices where the figure is
+    not of each device.
     """
     best = rows[0]
-    scale = metric.scale([number(best, metric.key)])
+    scale = scale_of(rows, metric)
     words = f"{name_of(best)}: {scale.show(figure(best, metric), number(best, metric.low), number(best, metric.high))}"
-    words += f" ({badge(best.get('basis'), best.get('origin'))})"
-    others = [row for row in rows[1:] if _alike(row, best, metric)]
+    words += f" ({evidence_words(best.get('basis'), best.get('origin'))})"
+    others = [row for row in rows[1:] if likeness.are_alike(row, best, metric)]
     for other in others:
         if apart(best, other, metric):
-            return f"{words}, {_by(figure(best, metric), figure(other, metric), metric)} than {name_of(other)}"
-    return f"{words}; the others cannot be told apart from it" if others else words
+            return f"{words}, {_by(figure(best, metric), figure(other, metric), metric)} than {_beside(other, best)}"
+    return f"{words}; too close to call against {_beside(others[0], best)}" if others else words
 
 
-def _alike(row: ComparedRow, other: ComparedRow, metric: Metric) -> bool:
-    """Say whether two rows are the same work: items of one size, the same load; of a latency the same batch too."""
-    names = [*SIZES, "mode", "scenario", *(["batch_size"] if metric is LATENCY else [])]
-    return all(cast("dict[str, Any]", row).get(name) == cast("dict[str, Any]", other).get(name) for name in names)
+def scale_of(rows: Sequence[ComparedRow], metric: Metric) -> formatting.Scale:
+    """Return the unit in which the sentence, the picture and the table write a metric: that of the rows that are drawn."""
+    return metric.scale([number(row, metric.key) for row in rows[:DRAWN]])
+
+
+def _beside(row: ComparedRow, best: ComparedRow) -> str:
+    """Name a row of the same work by its subject alone, where that tells it from the best one; with its source where that is another."""
+    subject = row.get("subject")
+    name = str(subject) if subject and subject != best.get("subject") else name_of(row)
+    source, other = (evidence_words(each.get("basis"), each.get("origin")) for each in (row, best))
+    return name if source == other else f"{name} ({source})"
 
 
 def _by(best: float, other: float, metric: Metric) -> str:
@@ -316,43 +341,57 @@ def apart(first: ComparedRow, other: ComparedRow, metric: Metric) -> bool:
     return bool(ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0])
 
 
-def table(rows: Sequence[ComparedRow], metric: Metric) -> Styler:
-    """Return the comparison as a table: value, interval, n, factor over plain CPU, basis."""
-    scale = metric.scale([number(row, metric.key) for row in rows])
-    value = f"{metric.title} {scale.unit}"
-    figures = {
-        value: [scale.of(number(row, metric.key)) for row in rows],
-        "low": [scale.of(number(row, metric.low)) for row in rows],
-        "high": [scale.of(number(row, metric.high)) for row in rows],
-        "vs plain CPU ×": [number(row, SPEEDUP.key) for row in rows],
-    }
-    if metric is SPEEDUP or all(row.get("subject") for row in rows):
-        # The first says it already; among models there is no one row of plain CPU to stand beside.
-        figures.pop("vs plain CPU ×")
-    named = {
-        _HEADS[bool(rows and rows[0].get("subject"))]: [
-            str(row.get("subject") or hardware_words(row, str(row.get("hardware") or formatting.MISSING)))
-            for row in rows
-        ],
-        "Platform": [str(row.get("platform") or formatting.MISSING) for row in rows],
-        "Precision": [str(row.get("precision") or formatting.MISSING) for row in rows],
-        "Batch": pd.Series([row.get("batch_size") for row in rows], dtype="Int64"),
-        "Load": [arrivals(row) or formatting.MISSING for row in rows],
-    }
-    if not any(arrivals(row) for row in rows):
-        named.pop("Load")
-    rests = {
-        "n": pd.Series([row.get("n") for row in rows], dtype="Int64"),
-        "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
-        "Verdict": [str(_verdict(row, metric) or formatting.MISSING) for row in rows],
-        "Baseline": [str(row.get("baseline") or formatting.MISSING) for row in rows],
-        "Evidence": [evidence.path_of(row) for row in rows],
-    }
-    if not any(row.get("baseline") for row in rows):
-        rests.pop("Baseline")
-    floats = {head: pd.Series(values, dtype="float64") for head, values in figures.items()}
-    frame = pd.DataFrame({**named, **floats, **rests})
-    return frame.style.format(dict.fromkeys(floats, formatting.significant), na_rep=formatting.MISSING)
+def columns(rows: Sequence[ComparedRow], metric: Metric) -> list[Column]:
+    """Return the comparison as the columns of a table: name, workload, value in its interval, and in what a row is other work."""
+    scale = scale_of(rows, metric)
+    marks = [list(likeness.unlike(row, rows[0]).values()) for row in rows]
+    several = len({row.get("model") for row in rows}) > 1
+    values = [number(row, metric.key) for row in rows]
+    ends = [[number(row, key) for row in rows] for key in (metric.low, metric.high)]
+    shown = [scale.show(*each) for each in zip(values, *ends, strict=True)]
+    beside = Column(head="vs plain CPU", values=[number(row, SPEEDUP.key) for row in rows], help=_PLAIN_CPU)
+    drawn = [
+        *([_models(rows)] if several else []),
+        Column(
+            head="Hardware",
+            values=[hardware_words(row, device_name(str(row.get("hardware") or formatting.MISSING))) for row in rows],
+            links=[evidence.about("hardware", str(row.get("hardware"))) for row in rows],
+        ),
+        Column(head="Precision", values=[row.get("precision") for row in rows]),
+        Column(head="Batch", values=[row.get("batch_size") for row in rows]),
+        Column(
+            head=metric.title, values=values, shown=shown, low=ends[0], high=ends[1], help=metric.better.capitalize()
+        ),
+        Column(
+            head="Other work", values=[f"≠ {', '.join(mark)}" if mark else None for mark in marks], help=_OTHER_WORK
+        ),
+        Column(head="Software", values=[_software(row) for row in rows]),
+        Column(head="Load", values=[arrivals(row) for row in rows]),
+        *([] if metric is SPEEDUP or several else [beside]),
+        Column(head="n", values=[row.get("n") for row in rows], help="Calls that were timed"),
+        Column(
+            head="Source",
+            values=[evidence_words(row.get("basis"), row.get("origin")) for row in rows],
+            links=[evidence.path_of(row) for row in rows],
+        ),
+        Column(head="Verdict", values=[_verdict(row, metric) for row in rows]),
+    ]
+    return [column for column in drawn if any(value is not None for value in column.values)]
+
+
+_PLAIN_CPU = "Times as fast as fp32 on plain CPU, not compiled, at the same batch and lengths"
+_OTHER_WORK = "In what a row is not the work of the first row: no headline compares them"
+
+
+def _models(rows: Sequence[ComparedRow]) -> Column:
+    names = [str(row.get("model")) for row in rows]
+    links: list[str | None] = [evidence.about("models", name) for name in names]
+    return Column(head="Model", values=[name.rpartition("/")[2] for name in names], links=links)
+
+
+def _software(row: ComparedRow) -> str:
+    words = [str(part) for part in (row.get("platform"), row.get("runtime")) if part]
+    return " · ".join([*dict.fromkeys(words), *(["compiled"] if row.get("compiled") else [])]) or formatting.MISSING
 
 
 def _verdict(row: ComparedRow, metric: Metric) -> str | None:
@@ -366,4 +405,5 @@ def _passes(row: ComparedRow, comparison: Comparison) -> bool:
         and (not comparison.platform or row.get("platform") in comparison.platform)
         and (not comparison.precision or row.get("precision") in comparison.precision)
         and (comparison.batch is None or row.get("batch_size") == comparison.batch)
+        and (comparison.length is None or row.get("sequence_length") == comparison.length)
     )

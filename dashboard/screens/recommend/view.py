@@ -10,7 +10,7 @@ import msgspec
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import answers, evidence, ranking, sign_in
+from dashboard import answers, chips, evidence, ranking, sign_in
 from dashboard.address import Params
 from dashboard.downloads import picture_files, stem, table_files
 from dashboard.frame import (
@@ -147,20 +147,9 @@ def _chips(question: Question) -> None:
     refused = st.session_state.pop(REFUSED, [])
     if refused:
         st.warning("From the form: " + escape("; ".join(refused)) + ".")
-    active = limits.chips(question)
-    if active:
-        kept = st.pills(
-            "In force (tap one to remove it)",
-            list(active),
-            selection_mode="multi",
-            default=list(active),
-            key=f"{PAGE} chips {'|'.join(active)}",
-            label_visibility="collapsed",
-            width="content",
-        )
-        removed = [active[words] for words in active if words not in kept]
-        if removed:
-            turn(PAGE, limits.without(question, removed))
+    members = chips.removed(limits.chips(question), key=PAGE, label="In force (tap one to remove it)")
+    if members:
+        turn(PAGE, limits.without(question, members))
     unfolded = st.session_state.get(FORM, False)
     words = "Close the form" if unfolded else "Change the question"
     if st.button(words, key=f"{PAGE} change", icon=":material/tune:", type="tertiary"):
@@ -175,7 +164,7 @@ def _answer(question: Question, position: int, strip: DeltaGenerator) -> None:
         sent = answers.recommend(request(question), position)
         answer = decoded(sent, Recommendation)
         unit = price_unit(answer)
-        rows = ranking.rows_of(answer, unit)
+        rows = ranking.rows_of(answer, unit, ranking.metric_for(question.objective))
         with strip:
             fixed = msgspec.structs.replace(question, as_of=question.as_of or position)
             provenance(PAGE, _footer(answer), fixed, terminal=command(fixed), rows=rows, interval=answer.interval)

@@ -152,3 +152,17 @@ def test_one_row_a_device_is_the_best_of_it_and_hardware_is_named_between_commas
     named = client.compare_hardware(model, hardware="one,three", per_hardware=True)
     assert [row["hardware"] for row in named["rows"]] == ["one", "three"]
     assert named["total"] == 3
+
+
+def test_a_length_filters_and_what_a_model_has_is_counted(client, model, build):
+    events = [build.measurement(model=model, p50=1.0), build.measurement(model=model, p50=4.0)]
+    events[1]["data"]["workload"]["sequence_length"] = 384
+    position = posted(client, *events)
+    answer = client.compare_hardware(model, mode="inference", sequence_length=384, min_position=position)
+    assert [row["latency_ms"] for row in answer["rows"]] == [4.0]
+    assert {"sequence_length": 384, "rows": 1} in answer["whole"]["sequence_length"]
+    assert answer["whole"]["precision"] == [{"precision": "fp32", "rows": 2}]
+    batches = client.compare_batches(model, mode="inference", sequence_length=384)
+    assert [row["latency_ms"] for row in batches["rows"]] == [4.0]
+    models = client.compare_models(answer["rows"][0]["hardware"], sequence_length=384)
+    assert all(row["sequence_length"] == 384 for row in models["rows"])

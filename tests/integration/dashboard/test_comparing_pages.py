@@ -18,7 +18,7 @@ from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
 from dashboard import gallery
-from tests.integration.dashboard.shown import Tables
+from tests.integration.dashboard.shown_tables import columns, values
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 MODEL, DEVICE = "acme/scaled", "acme-wide"
@@ -107,36 +107,32 @@ def said(test: AppTest) -> str:
 
 def test_models_are_compared_on_a_hardware(asked: str) -> None:
     test = run(compare, what="models", hw=DEVICE, batch="1", precision="fp32")
-    assert heading(test).startswith("acme/other · cpu · fp32 · batch 1: ")
-    table = test.dataframe[0].value
-    assert table["Model"].tolist() == ["acme/other", MODEL]
-    assert all(path.startswith("runs?row=") for path in table["Evidence"])
-    assert f"models?id={MODEL}" in said(test)
+    assert heading(test).startswith("other · cpu · fp32 · batch 1: ")
+    table = columns(test, "compare table")
+    assert table["Model"]["values"] == ["other", "scaled"]
+    assert table["Model"]["links"] == ["models?id=acme/other", f"models?id={MODEL}"]
+    assert all(path.startswith("runs?row=") for path in table["Source"]["links"])
     assert "Model differs" in said(test)
 
 
 def test_another_kind_is_one_click_away_and_keeps_the_model(asked: str) -> None:
     test = run(compare, model=MODEL, metric="latency", basis="measured")
-    test.button_group[0].set_value("modes").run()
+    next(control for control in test.button_group if control.key == "compare what").set_value("modes").run()
     assert not test.exception
     assert test.query_params["what"] in ("modes", ["modes"])
     assert heading(test).startswith("acme-wide · cpu · fp32 · batch 1: a step of training takes × 3.1")
-    table = test.dataframe[0].value
-    assert table["Backward %"].tolist() == pytest.approx([60.0])
+    assert values(test, "compare table")["Backward"] == pytest.approx([0.6])
     assert "5 measured in inference alone" in said(test)
-    assert test.selectbox(key="compare model").value == MODEL
+    assert test.query_params["model"] in (MODEL, [MODEL])
 
 
-def test_a_precision_stands_beside_fp32_on_the_hardware_that_measured_most(
-    asked: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tables = Tables(monkeypatch)
+def test_a_precision_stands_beside_fp32_on_the_hardware_that_measured_most(asked: str) -> None:
     test = run(compare, what="precision", model=MODEL)
     assert test.query_params["hw"] in (DEVICE, [DEVICE])
     assert heading(test).startswith("bf16 on cpu: × 2.0 faster than fp32")
     assert heading(test).endswith("outputs not verified")
-    at = tables.column("compare table", "Precision").index("bf16")
-    assert tables.column("compare table", "Speed vs fp32 ×")[at] == pytest.approx(2.0)
+    table = values(test, "compare table")
+    assert dict(zip(table["Precision"], table["Speed over fp32"], strict=True))["cpu · bf16"] == pytest.approx(2.0)
     assert "at other batches or lengths left out" in said(test)
 
 
@@ -144,9 +140,40 @@ def test_batches_say_where_they_stop_scaling(asked: str) -> None:
     test = run(compare, what="batch", model=MODEL, hw=DEVICE, basis="measured", precision="fp32")
     assert "at batch 8" in heading(test)
     assert "it stops scaling at batch 4: 8 gives 2.6 % more" in heading(test)
-    table = test.dataframe[0].value
-    assert table["Efficiency %"].round(1).tolist() == [100.0, 83.3, 50.0, 25.6]
+    assert values(test, "compare table")["Efficiency"] == pytest.approx([1.0, 0.833, 0.5, 0.256], abs=0.001)
     assert len(test.get("vega_lite_chart")) >= 3
+
+
+@pytest.mark.parametrize("what", ["hardware", "models", "modes", "precision", "batch"])
+def test_every_kind_is_of_the_hardware_that_the_address_names(asked: str, what: str) -> None:
+    test = run(compare, what=what, hw=f"{DEVICE},acme-narrow", **({} if what == "models" else {"model": MODEL}))
+    both = columns(test, "compare table")
+    named = next(iter(both.values())) if what in ("modes", "precision", "batch") else both["Hardware"]
+    # In both modes the second device was never measured.
+    expected = {DEVICE} if what == "modes" else {DEVICE, "acme-narrow"}
+    assert {link.removeprefix("hardware?id=") for link in named["links"]} == expected
+    one = run(compare, what=what, hw="acme-narrow", **({} if what == "models" else {"model": MODEL}))
+    tables = [item for item in one.get("bidi_component") if item.proto.id.endswith("-compare table")]
+    assert not any(DEVICE in table.proto.json for table in tables)
+
+
+def test_hardware_alone_in_the_address_is_compared_by_its_models(asked: str) -> None:
+    test = run(compare, hw=DEVICE)
+    assert {"other", "scaled"} <= set(values(test, "compare table")["Model"])
+
+
+def test_what_is_not_the_same_work_is_marked_and_made_alike_by_one_click(asked: str) -> None:
+    test = run(compare, model=MODEL, basis="measured")
+    assert "faster" not in heading(test)
+    assert "Not the same work: batch" in said(test)
+    assert values(test, "compare table")["Other work"] == [None, "≠ batch 1"]
+    test.button(key="compare alike").click().run()
+    assert not test.exception
+    # The best variant at that batch is of another precision: what the rows shared is kept.
+    assert (test.query_params["batch"], test.query_params["precision"]) in (("1", "fp32"), (["1"], ["fp32"]))
+    assert "Not the same work" not in said(test)
+    assert "faster than acme-narrow" in heading(test)
+    assert "Other work" not in values(test, "compare table")
 
 
 def test_nothing_to_compare_names_what_would_help(asked: str) -> None:
@@ -155,7 +182,7 @@ def test_nothing_to_compare_names_what_would_help(asked: str) -> None:
     nobody = run(compare, what="models", hw="nobody-has-this")
     assert "nobody-has-this" in said(nobody)
     unchosen = run(compare, what="models")
-    assert "Choose a hardware above" in said(unchosen)
+    assert "Add models and hardware above" in said(unchosen)
 
 
 def test_devices_at_hand_are_told_which_to_use_and_evidence_is_one_click_away(asked: str) -> None:
@@ -219,13 +246,14 @@ def test_what_got_worse_stands_on_the_overview(asked: str, build: Any) -> None:
         ("what=modes&model=acme/scaled", "a step of training takes × 3.1"),
         ("what=precision&model=acme/scaled&hw=acme-wide&batch=1", "× 2.0 faster than fp32"),
         ("what=batch&model=acme/scaled&hw=acme-wide&basis=measured", "it stops scaling at batch 4"),
-        ("what=models&hw=acme-wide&metric=latency&batch=1", "acme/other · cpu · fp32 · batch 1: 3.00 ms"),
+        ("what=models&hw=acme-wide&metric=latency&batch=1", "other · cpu · fp32 · batch 1: 3.00 ms"),
     ],
 )
 def test_each_comparison_is_its_address(page: Any, dashboards: Any, compared_url: str, query: str, says: str) -> None:
     text = page.open(f"{dashboards(compared_url)}/compare?{query}")
     assert says in text
-    assert "Same for all" in text
+    page.page.get_by_role("button", name="About this answer").click()
+    page.page.get_by_text("Same for all").wait_for()
     wide = page.page.evaluate(
         "(() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
         " return main.scrollWidth - main.clientWidth; })()"
@@ -265,4 +293,25 @@ def test_the_overview_shows_coverage_and_leads_on(page: Any, dashboards: Any, co
     text = page.text()
     assert "of 1 cells have measurements" in text
     assert "assay verify" in text
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+def test_a_partial_name_is_offered_and_never_taken(page: Any, dashboards: Any, compared_url: str) -> None:
+    page.open(f"{dashboards(compared_url)}/compare?hw={DEVICE}")
+    box = page.page.get_by_role("combobox", name="Add a model, hardware or workload")
+    box.press_sequentially("scalt")
+    box.press("Enter")
+    page.page.get_by_text("Nothing is called “scalt”.").wait_for()
+    assert "model=" not in page.page.url
+    box.press_sequentially("acme/scale and acme-narrow, batch 1")
+    box.press("Enter")
+    page.page.get_by_text("Nothing is called “acme/scale”. Did you mean:").wait_for()
+    # What names something exactly is taken.
+    page.page.wait_for_url("**hw=acme-wide%2Cacme-narrow**")
+    assert "model=" not in page.page.url
+    assert "batch=1" in page.page.url
+    page.page.get_by_role("button", name=MODEL, exact=True).click()
+    page.page.wait_for_function("location.search.includes('model=acme')")
+    page.page.get_by_role("heading", name="scaled on acme-wide vs acme-narrow").wait_for()
     assert page.wrong == []

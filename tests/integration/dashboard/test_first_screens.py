@@ -159,3 +159,27 @@ def test_every_option_on_the_line_is_named_and_no_label_is_cut_or_covered(
         if one[1] + 1 < other[3] and other[1] + 1 < one[3] and one[2] + 2 < other[4] and other[2] + 2 < one[4]
     ]
     assert covered == []
+
+
+def test_two_devices_are_compared_by_one_line_of_text(tab: Any, published: str) -> None:
+    page: Page = tab(1440, "light")
+    page.page.set_viewport_size({"width": 1440, "height": FOLD})
+    page.open(published)
+    # Two interactions beside the typing: the keys that lead to the search, and Enter.
+    page.page.keyboard.press("Control+k")
+    page.page.keyboard.type("BERT-base, L4 vs A10G, fp16, batch 8")
+    page.page.get_by_role("option", name="bert-base-uncased on L4 vs A10G").wait_for()
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_url("**/compare?**")
+    rows = page.page.locator(".assay-table tbody tr")
+    rows.nth(1).wait_for()
+    for text in (page.text(), page.open(page.page.url)):
+        assert "bert-base-uncased on L4 vs A10G" in text
+        told = [row.replace("\u202f", " ") for row in rows.all_inner_texts()]
+        assert [row.split("\t")[0] for row in told] == ["NVIDIA L4", "NVIDIA A10G"]
+        assert all(re.search(r"fp16\t8\t[\d,]+/s", row) for row in told), told
+        # What was measured as a mean has no interval; what is estimated has.
+        assert re.search(r"/s \([\d,]+–[\d,]+\)", told[1]), told
+        boxes = [row.locator(".interval").bounding_box() for row in rows.all()]
+        assert all(box["y"] + box["height"] < FOLD for box in boxes)
+    assert page.wrong == []

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
 from domain.cookbook import recipes
+from tests.integration.dashboard.shown_tables import values
 
 MODEL = "acme/tiny"
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -303,14 +304,17 @@ def test_comparing_by_a_filter_writes_the_address(asked: str) -> None:
     test = run(compare, model=MODEL, metric="latency")
     test.selectbox(key="compare basis").set_value("measured").run()
     assert given(test, "basis") == ["measured"]
-    assert "× 20 faster than acme-two · cpu · fp32 · batch 1" in heading(test)
-    test.multiselect(key="compare devices").set_value(["acme-one"]).run()
-    assert given(test, "hw") == ["acme-one"]
-    assert test.dataframe[0].value["Hardware"].tolist() == ["acme-one"]
-    kinds = next(control for control in test.button_group if control.key == "compare what")
-    kinds.set_value("models").run()
+    assert "acme-one · openvino · bf16 · batch 1: 2.00 ms" in heading(test)
+    test.multiselect(key="compare precision").set_value(["fp32"]).run()
+    assert given(test, "precision") == ["fp32"]
+    assert "× 5.0 faster than acme-two" in heading(test)
+    test.query_params["hw"] = "acme-one,acme-two"
+    test.run()
+    removed = next(control for control in test.button_group if control.key.startswith("compare chips"))
+    removed.set_value([option for option in removed.value if option != "acme-two"]).run()
     assert not test.exception
-    assert (given(test, "what"), given(test, "hw")) == (["models"], ["acme-one"])
+    assert given(test, "hw") == ["acme-one"]
+    assert values(test, "compare table")["Hardware"] == ["acme-one"]
 
 
 def test_an_answer_as_of_a_position_before_the_rows_has_none_of_them(asked: str) -> None:

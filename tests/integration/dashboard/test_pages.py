@@ -4,13 +4,11 @@ import csv
 import io
 import json
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import TimeoutError as BrowserTimeout
 
 from assay.client import Client
 from dashboard import gallery
@@ -213,16 +211,19 @@ def test_an_unknown_model_is_a_sentence_with_a_remedy(page: Any, dashboards: Any
 def test_compare_shows_a_line_a_device_and_says_what_differs(page: Any, dashboards: Any, service_url: str) -> None:
     text = page.open(f"{dashboards(service_url)}/compare?model={MODEL}&basis=measured&metric=latency")
     assert "acme-one · openvino · bf16 · batch 1: 2.00 ms" in text
-    assert "Platform differs" in text
-    assert "Same for all" in text
-    rows = page.page.get_by_test_id("stDataFrame").locator("canvas [role=row]")
-    rows.first.wait_for(state="attached")
-    assert rows.count() == 3  # A head and a row for each of two devices.
+    assert "Not the same work: precision." in text
+    rows = page.page.locator(".assay-table tbody tr")
+    assert [row.split("\t")[0] for row in rows.all_inner_texts()] == ["acme-one", "acme-two"]
+    assert "≠ fp32" in rows.nth(1).inner_text()
     # Streamlit draws a switch over the input that holds it.
     page.page.get_by_text("Every variant (3)").click()
     page.page.wait_for_url("**per_hw=no**")
     gallery.settled(page.page)
-    assert "× 4.0 faster than acme-one · cpu · fp32 · batch 1" in page.text()
+    assert rows.count() == 3
+    page.page.get_by_role("button", name="Compare all at fp32, batch 1").click()
+    page.page.wait_for_url("**precision=fp32**")
+    gallery.settled(page.page)
+    assert "× 5.0 faster than acme-two" in page.text()
     assert page.wrong == []
 
 
@@ -251,43 +252,27 @@ def test_compare_leaves_out_what_was_not_measured_and_says_so(page: Any, dashboa
     assert "1 row is left out" in text
 
 
-def test_a_filter_of_compare_stays_when_its_fold_is_closed(page: Any, dashboards: Any, service_url: str) -> None:
+def test_the_workload_of_compare_is_always_in_view_and_becomes_the_address(
+    page: Any, dashboards: Any, service_url: str
+) -> None:
     page.open(f"{dashboards(service_url)}/compare?model={MODEL}&basis=measured&metric=latency")
-    shown, fold = page.page, page.page.get_by_text(re.compile(r"^Filters( \(1\))?$"))
-    assert shown.get_by_role("combobox", name="Platform").count() == 0
-    fold.click()
-    platform, wanted = shown.get_by_role("combobox", name="Platform"), shown.get_by_role("option", name="openvino")
-    # A list that opens while the fold above it unrolls may close again.
-    for _ in range(5):
-        platform.click()
-        with suppress(BrowserTimeout):
-            wanted.click(timeout=3000)
-            shown.wait_for_url("**platform=openvino**", timeout=5000)
-            break
-    assert "platform=openvino" in shown.url
+    shown = page.page
+    inputs = [
+        shown.get_by_role("combobox", name=name, exact=True)
+        for name in ("Metric", "Precision", "Batch", "Mode", "Software")
+    ]
+    tops = [round(each.bounding_box()["y"]) for each in inputs]
+    assert max(tops) - min(tops) <= 4
+    assert max(tops) < shown.locator("[data-testid=stVegaLiteChart]").first.bounding_box()["y"]
+    inputs[4].click()
+    shown.get_by_role("option", name="openvino").click()
+    shown.wait_for_url("**platform=openvino**")
     shown.keyboard.press("Escape")
     gallery.settled(shown)
-    # Streamlit opens a fold again whose click comes while it draws the page; a key on it is not lost.
-    for attempt in range(6):
-        gallery.settled(shown)
-        if attempt % 2 == 0:
-            fold.click()
-        else:
-            fold.focus()
-            shown.keyboard.press("Enter")
-        with suppress(BrowserTimeout):
-            platform.wait_for(state="hidden", timeout=3000)
-        gallery.settled(shown)
-        if not platform.is_visible():
-            break
-    platform.wait_for(state="hidden")
-    gallery.settled(shown)
-    for metric in ("memory", "latency"):
-        shown.get_by_role("combobox", name="Metric").click()
-        shown.get_by_role("option", name=metric).click()
-        shown.wait_for_url(f"**metric={metric}**platform=openvino**")
-        gallery.settled(shown)
-    assert "2 rows are left out by the filters" in shown.inner_text('[data-testid="stMain"]')
+    assert [row.split("\t")[0] for row in shown.locator(".assay-table tbody tr").all_inner_texts()] == ["acme-one"]
+    # The address restores the input.
+    page.open(shown.url)
+    assert "openvino" in shown.locator(".st-key-workload-platform").inner_text()
     assert page.wrong == []
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from dashboard import differences, evidence, ratios
 from dashboard.address import Comparison, parameters, read_comparison
-from dashboard.screens.compare import batches, modes, precisions
+from dashboard.screens.compare import batches, likeness, modes, precisions, subjects
 from dashboard.screens.compare import words as comparison
 from dashboard.screens.compare.batches import Line
+from dashboard.tables.result_table import Column
 from presentation import charts, formatting
 
 
@@ -22,6 +23,11 @@ def row(batch: int = 1, latency: float | None = 10.0, **more: Any) -> dict[str, 
         "basis": "measured", "latency_ms": latency, "peak_memory_bytes": None, "n": 30, "evidence": ["e1"],
         **spread, **rate, **more,
     }  # fmt: skip
+
+
+def told(columns: list[Column]) -> dict[str, list[Any]]:
+    """The raw values of a table by their heads."""
+    return {column.head: list(column.values) for column in columns}
 
 
 def line(*points: dict[str, Any]) -> Line:
@@ -57,9 +63,9 @@ def test_training_is_told_an_item_with_what_a_step_is_made_of() -> None:
     found = modes.paired([both, pair(row(4, 9.0), None, None)])
     assert [(one.inference["latency_ms"], one.training["latency_ms"]) for one in found] == [(2.0, 6.0)]
     assert "× 3.00 (" in formatting.plain(modes.sentence(found, {"pairs": 1}))
-    told = modes.table(found).data.iloc[0]
-    assert (told["Forward %"], told["Backward %"], told["n training"]) == (30.0, 60.0, 30)
-    assert "Loss %" not in told
+    shown = told(modes.columns(found))
+    assert (shown["Forward"], shown["Backward"], shown["n"]) == ([0.3], [0.6], [30])
+    assert "Loss" not in shown
     spread = {"pairs": 264, "least": 2.0, "median": 2.5, "most": 3.0}
     assert "× 2.50 the time of inference, the median of 264 pairs" in formatting.plain(modes.sentence(found, spread))
     assert [one["mode"] for one in modes.flat(found) if "mode" in one] == ["training"]
@@ -83,12 +89,12 @@ def test_precisions_stand_beside_fp32_of_their_platform() -> None:
     assert (found["cpu", "bf16"]["speed_ratio"], found["cpu", "bf16"]["memory_ratio"]) == (2.0, 0.6)
     assert found["openvino", "bf16"]["speed_ratio"] is None
     words = formatting.plain(precisions.sentence(list(found.values())))
-    assert words == "bf16 on cpu: × 2.0 faster than fp32, 60.0 % of its memory (● measured); outputs not verified"
-    told = precisions.table(list(found.values())).data.set_index(["Platform", "Precision"])
-    assert told["Against fp32"]["cpu", "bf16"] == "▲ faster"
-    assert told["Against fp32"]["cpu", "fp16"] == "≈ cannot tell"
-    assert told["Outputs"]["cpu", "fp16"] == "≠ failed"
-    assert told["Outputs"]["cpu", "bf16"] == "not verified"
+    assert words == "bf16 on cpu: × 2.0 faster than fp32, 60.0 % of its memory (measured); outputs not verified"
+    shown = told(precisions.columns(list(found.values())))
+    against = dict(zip(shown["Precision"], shown["Against fp32"], strict=True))
+    outputs = dict(zip(shown["Precision"], shown["Outputs"], strict=True))
+    assert (against["cpu · bf16"], against["cpu · fp16"]) == ("▲ faster", "≈ cannot tell")
+    assert (outputs["cpu · fp16"], outputs["cpu · bf16"]) == ("≠ failed", "not verified")
 
 
 def test_a_precision_stands_beside_fp32_under_its_own_load() -> None:
@@ -97,16 +103,13 @@ def test_a_precision_stands_beside_fp32_under_its_own_load() -> None:
         row(latency=9.0, precision="fp16", arrival_rate_per_s=4.0),
     ]  # fmt: skip
     found = precisions.beside_fp32(rows)
-    told = {one["named"]: one["speed_ratio"] for one in found}
-    assert told == {
+    ratio = {one["named"]: one["speed_ratio"] for one in found}
+    assert ratio == {
         "cpu · fp32": 1.0, "cpu · fp32 · 8 at a time": 1.0, "cpu · bf16 · 8 at a time": 4.0,
         "cpu · fp16 · 4 requests/s": None,
     }  # fmt: skip
     assert precisions.sentence(found).startswith("bf16 on cpu · 8 at a time: ")
-    shown = precisions.table(found).data
-    assert sorted(shown["Load"]) == ["4 requests/s", "8 at a time", "8 at a time", formatting.MISSING]
-    assert list(shown).index("Against fp32") == list(shown).index("Speed vs fp32 ×") + 1
-    assert "Load" not in precisions.table(precisions.beside_fp32(rows[:1])).data
+    assert sorted(told(precisions.columns(found))["Precision"]) == sorted(ratio)
 
 
 def test_a_line_stops_scaling_where_no_doubling_helps_any_more() -> None:
@@ -131,14 +134,17 @@ def test_lines_and_panels_say_what_was_measured_and_what_was_not() -> None:
     points = [row(1, 10.0, efficiency=1.0), row(2, 12.0, basis="predicted", efficiency=0.8)]
     drawn = charts.Drawn("A", points, [(points[0], points[1])], 1)
     for panel in ("latency", "throughput", "efficiency"):
-        told = charts.scaling([drawn], panel, theme="dark").to_dict()
-        joins = told["layer"][1 if panel == "efficiency" else 0]["data"]["values"]
+        drawing = charts.scaling([drawn], panel, theme="dark").to_dict()
+        joins = drawing["layer"][1 if panel == "efficiency" else 0]["data"]["values"]
         assert [join["basis"] for join in joins] == ["predicted"]
     assert "A stops" in str(charts.scaling([drawn], "throughput").to_dict())
     assert len(charts.scalings([drawn], ["latency", "efficiency"]).to_dict()["concat"]) == 2
-    table = batches.table([line(*points)]).data
-    assert table["Efficiency %"].tolist() == [100.0, 80.0]
-    assert (table["Evidence"][0], table["Evidence"].isna().tolist()) == ("runs?row=e1", [False, True])
+    columns = {column.head: column for column in batches.columns([line(*points)])}
+    assert list(columns["Efficiency"].values) == [1.0, 0.8]
+    assert (list(columns["Source"].values), columns["Source"].links) == (
+        ["measured", "estimate"],
+        ["runs?row=e1", None],
+    )
 
 
 def test_ways_to_what_a_row_rests_on() -> None:
@@ -158,14 +164,14 @@ def test_energy_is_compared_under_its_own_verdict_and_rows_of_other_loads_are_na
         row(energy_per_item_j=0.05, verdict="suspect", energy_verdict="valid"),
         row(energy_per_item_j=0.09, verdict="valid", energy_verdict="suspect", arrival_rate_per_s=4.0, hardware_stated=True),
     ])  # fmt: skip
-    shown = comparison.table(found, charts.ENERGY).data
-    assert list(shown["Verdict"]) == ["valid", "suspect"]
-    assert list(shown["Hardware"]) == ["h", "h (stated)"]
-    assert list(shown["Load"]) == [formatting.MISSING, "4 requests/s"]
-    assert list(comparison.table(found, charts.LATENCY).data["Verdict"]) == ["suspect", "valid"]
-    assert formatting.plain(comparison.sentence(found, charts.ENERGY)).endswith(
-        "44.4 % less than h (stated) · cpu · fp32 · batch 1 · 4 requests/s"
-    )
+    shown = told(comparison.columns(found, charts.ENERGY))
+    assert shown["Verdict"] == ["valid", "suspect"]
+    assert shown["Hardware"] == ["h", "h (stated)"]
+    assert shown["Load"] == [None, "4 requests/s"]
+    assert told(comparison.columns(found, charts.LATENCY))["Verdict"] == ["suspect", "valid"]
+    # Another load and a device that nobody saw: other work, which no headline compares.
+    assert shown["Other work"][1] == "≠ 4 requests/s, stated by the operator, not seen"
+    assert "less than" not in comparison.sentence(found, charts.ENERGY)
     differing = {one.field: dict(one.values) for one in differences.find(found).differs}
     assert differing["Requests a second"] == {formatting.MISSING: 1, "4.0": 1}
     assert differing["Where it ran is"] == {formatting.MISSING: 1, "stated by the operator, not seen": 1}
@@ -197,3 +203,72 @@ def test_a_headline_compares_the_same_work_alone() -> None:
     alike = row(1, 2.0, hardware="alike", sequence_length=128)
     assert "than alike" in comparison.sentence([best, alike, longer], charts.THROUGHPUT)
     assert "than" not in comparison.sentence([best, longer], charts.THROUGHPUT)
+    for other in ({"precision": "int8"}, {"batch_size": 8}, {"concurrency": 4}, {"hardware_count": 8}):
+        assert "than" not in comparison.sentence([best, row(1, 2.0, sequence_length=128, **other)], charts.THROUGHPUT)
+
+
+def test_throughput_of_several_devices_is_compared_for_each_of_them() -> None:
+    eight = row(1, 1.0, hardware="eight", hardware_count=8, throughput_per_s=8000.0)
+    twenty = row(1, 1.0, hardware="twenty", hardware_count=20, throughput_per_s=16000.0)
+    one = row(1, 1.0, hardware="one", throughput_per_s=900.0)
+    rows, metric = likeness.per_device([eight, twenty, one], charts.THROUGHPUT)
+    assert [comparison.figure(each, metric) for each in rows] == [1000.0, 800.0, 900.0]
+    assert metric.title == "Throughput per device"
+    rows.sort(key=lambda each: -comparison.figure(each, metric))
+    assert "11 % faster than one" in formatting.plain(comparison.sentence(rows, metric))
+    assert told(comparison.columns(rows, metric))["Other work"] == [None, "≠ 1 device", "≠ 20 devices"]
+    assert likeness.differing(rows) == ["number of devices"]
+    # A latency is of the whole machine: no headline compares eight devices with one.
+    assert likeness.per_device(rows, charts.LATENCY)[1] is charts.LATENCY
+    assert "than" not in comparison.sentence([eight, row(1, 9.0, hardware="one")], charts.LATENCY)
+
+
+def test_one_click_makes_unlike_rows_the_same_work() -> None:
+    rows = [
+        row(64, precision="int8"), row(8, precision="fp16"), row(8, precision="fp16", hardware="g"), row(1, precision="int8"),
+    ]  # fmt: skip
+    whole = {"precision": [{"precision": "fp16", "rows": 9}, {"precision": "int8", "rows": 3}]}
+    alike = likeness.same_workload(Comparison(model="m"), rows, whole)
+    assert alike is not None
+    assert (alike.precision, alike.batch, alike.length) == (("fp16",), 8, None)
+    assert likeness.same_workload(alike, rows[1:3], whole) is None
+
+
+def known_names() -> subjects.Names:
+    models = {
+        "google-bert/bert-base-uncased": ("bert-base",),
+        "acme/bert-large": (),
+        "timm/resnet50": (),
+        "acme/resnet50": (),
+    }
+    hardware = {"nvidia-l4": ("NVIDIA L4",), "nvidia-a10g": ("NVIDIA A10G",)}
+    return subjects.named(models, hardware)
+
+
+def test_what_is_typed_is_read_in_one_line() -> None:
+    typed = subjects.read("BERT-base, L4 vs A10G, fp16, batch 8", known_names())
+    assert (typed.models, typed.hardware) == (("google-bert/bert-base-uncased",), ("nvidia-l4", "nvidia-a10g"))
+    assert (typed.precision, typed.batch, typed.unknown) == (("fp16",), 8, ())
+    same = subjects.read("bert-base-uncased on l4 and nvidia a10g at fp16 bs8 length 128", known_names())
+    assert same == typed._replace(length=128)
+
+
+def test_a_part_of_a_name_is_offered_and_never_taken() -> None:
+    typed = subjects.read("bert on L4", known_names())
+    assert (typed.models, typed.hardware) == ((), ("nvidia-l4",))
+    ((text, models, _),) = typed.unknown
+    assert (text, set(models)) == ("bert", {"google-bert/bert-base-uncased", "acme/bert-large"})
+    # Nor is one of two that a text names alike.
+    assert subjects.read("resnet50", known_names()).models == ()
+
+
+def test_hardware_alone_is_compared_by_its_models() -> None:
+    alone = subjects.of_subjects(Comparison(hw="nvidia-l4"))
+    assert (alone.what, alone.hw) == ("models", "nvidia-l4")
+    both = subjects.with_typed(
+        alone, subjects.Typed(models=("m",), hardware=("nvidia-a10g",), precision=("fp16",), batch=8)
+    )
+    assert (both.what, both.model, both.hw, both.precision, both.batch) == (
+        "hardware", "m", "nvidia-l4,nvidia-a10g", ("fp16",), 8,
+    )  # fmt: skip
+    assert subjects.of_subjects(Comparison(what="modes", model="m", hw="h")).what == "modes"

@@ -41,6 +41,13 @@ def test_rows_that_cannot_be_told_apart_share_their_ranks() -> None:
     assert ranking.tie_sentence(banded[2:]) is None
 
 
+def test_a_band_of_ranks_is_of_intervals_that_overlap() -> None:
+    rows = [row(1, 1.0, 0.9, 1.2), row(2, 1.1, 1.0, 1.3, tied_with=1), row(3, 2.0, 1.9, 2.1, tied_with=1)]
+    assert [found["rank_band"] for found in ranking.banded(rows)] == ["1–2", "1–2", "3"]
+    cheap = [{**one, COST.key: cost} for one, cost in zip(rows, (1.0, 5.0, 9.0), strict=True)]
+    assert [found["rank_band"] for found in ranking.banded(cheap, COST)] == ["1", "2", "3"]
+
+
 def test_throughput_has_the_interval_of_its_latency_turned_round() -> None:
     found = ranking.completed(row(1, 10.0, 8.0, 20.0, throughput_per_s=100.0))
     assert (found["throughput_per_s_low"], found["throughput_per_s_high"]) == (50.0, 125.0)
@@ -265,7 +272,7 @@ def test_latency_is_compared_at_one_batch_and_modes_are_not_mixed() -> None:
 def test_a_comparison_says_faster_only_where_intervals_are_apart() -> None:
     rows = [row(1, 1.0, 0.9, 1.1), row(2, 1.05, 1.0, 1.2, hardware="near"), row(3, 3.0, 2.9, 3.1, hardware="far")]
     assert "× 3.0 faster than far" in formatting.plain(comparison.sentence(rows, LATENCY))
-    assert "cannot be told apart" in comparison.sentence(rows[:2], LATENCY)
+    assert "too close to call against near" in comparison.sentence(rows[:2], LATENCY)
     wide = [row(1, 1.0, throughput_per_s=300.0), row(2, 1.0, throughput_per_s=100.0, hardware="slow")]
     assert "× 3.0 faster than slow" in formatting.plain(comparison.sentence(wide, THROUGHPUT))
 
