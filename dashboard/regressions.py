@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from dashboard.screens.trends.words import METRICS, change_words, scale_for
+from dashboard.tables.result_table import Column
 from presentation import formatting
 
-__all__ = ["lines", "sentence", "span_words"]
+__all__ = ["columns", "lines", "sentence", "span_words"]
 
 Row = Mapping[str, Any]
 
@@ -19,6 +20,43 @@ def lines(row: Row, zone: tzinfo | None) -> list[dict[str, Any]]:
     """Return one line a figure that is worse, the worst first, then one a case that no longer passes."""
     turns = [turn for turn in row["turns"] if turn["state"] == "worse"]
     return [_worse_row(change, zone) for change in row["changes"]] + [_turned_row(turn, zone) for turn in turns]
+
+
+def columns(row: Row, zone: tzinfo | None) -> list[Column]:
+    """Return the same lines as the columns of a table: each leads to its history, its run is a link as well."""
+    shown = lines(row, zone)
+    changes = [*row["changes"], *(turn for turn in row["turns"] if turn["state"] == "worse")]
+
+    def measured(side: str) -> list[float | str | None]:
+        # A case that no longer passes has outcomes in the place of figures.
+        return [change[side]["value"] if isinstance(change[side], Mapping) else None for change in changes]
+
+    made = [
+        Column(
+            head="Configuration",
+            values=[line["Configuration"] for line in shown],
+            links=[line["Over time"].removeprefix("/") for line in shown],
+        ),
+        Column(
+            head="Change",
+            values=[abs(change["change"]) if isinstance(change["before"], Mapping) else None for change in changes],
+            shown=[line["Change"] for line in shown],
+        ),
+        Column(head="Before", values=measured("before"), shown=[line["Before"] for line in shown]),
+        Column(head="Now", values=measured("after"), shown=[line["Now"] for line in shown]),
+        Column(head="Figure", values=[line["Figure"] for line in shown]),
+        Column(
+            head="Measured",
+            values=[change["time"] for change in changes],
+            shown=[line["Measured"] or formatting.MISSING for line in shown],
+        ),
+        Column(
+            head="Run",
+            values=[change["run_id"] for change in changes],
+            links=[line["Run"] and line["Run"].removeprefix("/") for line in shown],
+        ),
+    ]
+    return made if shown else []
 
 
 def span_words(days: float) -> str:

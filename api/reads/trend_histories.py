@@ -10,7 +10,7 @@ from domain.comparison.comparison_input import alike_of
 from domain.measured import STATED
 from ingest.projection import Tables
 
-__all__ = ["LINE", "WHOLE", "begun", "kin", "measured", "most", "named", "pointed"]
+__all__ = ["LINE", "WHOLE", "begun", "kin", "measured", "most", "named", "pointed", "undated_of"]
 
 Row = dict[str, Any]
 LINE = (
@@ -37,10 +37,14 @@ LINE = (
 WHOLE = ("model_id", "hardware_id", "device", "runtime_name", "workload", "execution")
 """What is read of a configuration for its line, and for what it is alike in."""
 _NAMED = """
-SELECT {columns}, points FROM (
-    SELECT subject, count(*) FILTER (WHERE moment >= coalesce(?, moment) AND moment < coalesce(?, 'infinity'::TIMESTAMPTZ)) AS points,
+SELECT {columns}, points, undated FROM (
+    SELECT subject, count(*) FILTER (WHERE inside) AS points, count(*) FILTER (WHERE inside AND time IS NULL) AS undated,
         min({{'moment': moment, 'position': position}}) AS first
-    FROM (SELECT *, coalesce(time, recorded_at) AS moment FROM measurement ANTI JOIN void USING (position))
+    FROM (
+        SELECT *, coalesce(time, recorded_at) AS moment,
+            moment >= coalesce(?, moment) AND moment < coalesce(?, 'infinity'::TIMESTAMPTZ) AS inside
+        FROM measurement ANTI JOIN void USING (position)
+    )
     WHERE ({there}) AND subject IN (SELECT id FROM subject WHERE {conditions}) GROUP BY subject
 ) AS counted JOIN subject ON counted.subject = subject.id ORDER BY first
 """
@@ -70,9 +74,15 @@ def begun(row: Mapping[str, Any]) -> Row:
 
 
 def named(
-    tables: Tables, filters: Mapping[str, Sequence[str] | None], columns: Sequence[str], window: Window
+    tables: Tables,
+    filters: Mapping[str, Sequence[str] | None],
+    columns: Sequence[str],
+    window: Window,
+    undated: bool = True,
 ) -> list[Row]:
     """Return the lines of measurements that have one of the columns, by their first points; `count` is of those in the window.
+
+    Those that do not say when they were measured are counted as `undated`, and in `count` where `undated` is true.
 
     `filters` are on columns of `subject`. No point is read, so that this costs what the answer does and not what there is.
     """
@@ -88,8 +98,11 @@ def named(
     values = [*window, *(value for each in supplied.values() for value in each)]
     lines: dict[str, Row] = {}
     for row in tables.select("measurement void subject", statement, values).to_pylist():
-        line = lines.get(row["configuration"]) or lines.setdefault(row["configuration"], begun(row) | {"count": 0})
-        line["count"] += row["points"]
+        line = lines.get(row["configuration"]) or lines.setdefault(
+            row["configuration"], begun(row) | {"count": 0, "undated": 0}
+        )
+        line["count"] += row["points"] - (0 if undated else row["undated"])
+        line["undated"] += row["undated"]
     return list(lines.values())
 
 
@@ -132,6 +145,16 @@ def pointed(lines: Iterable[Row], top: int, chosen: Sequence[str]) -> list[str]:
     chosen_histories = [alike for alike in counts if alike.startswith(tuple(chosen))]
     several = [alike for alike, count in counts.items() if count > 1] or list(counts)
     return chosen_histories or sorted(several, key=lambda alike: -counts[alike])[:top]
+
+
+def undated_of(lines: Iterable[Row]) -> dict[str, int]:
+    """Take from each line how many of its points are undated; return them by history, of those that have some."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        number = line.pop("undated")
+        if number:
+            counts[line["alike"]] = counts.get(line["alike"], 0) + number
+    return counts
 
 
 def _counts(lines: Iterable[Row]) -> dict[str, int]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.http.paging import DEPENDENCIES, At, Row, Text, rows_response
-from api.reads.trend_histories import LINE, WHOLE, begun, kin, measured, most, named, pointed
+from api.http.paging import DEPENDENCIES, At, Flag, Row, Text, rows_response
+from api.reads.trend_histories import LINE, WHOLE, begun, kin, measured, most, named, pointed, undated_of
 from api.routes.comparisons import require_model
 from domain.comparison.comparison_input import contents_of
 from domain.comparison.comparison_sides import RUNS_KEPT
-from domain.comparison.regression import change_of, judged, parts_changed
+from domain.comparison.regression import change_of, judged, parts_changed, version_key
 from domain.errors import UsageError
 from domain.figures import FIGURES, Figure, figure_of
 from domain.verdicts import ENERGY
@@ -97,6 +97,12 @@ PointsOf = Annotated[
         description="With `points_top`: points for the histories whose `alike` begins so, where there is one; repeatable.",
     ),
 ]
+Along = Annotated[
+    Literal["time", "version"],
+    QueryParameter(
+        description="In which order points are compared: of time, or of the version of the software where times are missing."
+    ),
+]
 Moment = Annotated[datetime | None, QueryParameter(description="ISO 8601, UTC where it names no zone.")]
 
 
@@ -118,6 +124,8 @@ async def trends(
     alike: Alike = None,
     points_top: PointsTop = None,
     points_of: PointsOf = None,
+    along: Along = "time",
+    undated: Flag = True,
 ) -> Response[bytes]:
     """Return each configuration's values of a metric in the order of time (of the log where no time was said).
 
@@ -127,6 +135,8 @@ async def trends(
     The `verdict` of a point is that of its row; of energy and power their own.
     Lines of one `alike` are one history: they differ in the version of their runtime alone, and the point before may be one
     of another line.
+    `undated=false` leaves out rows that do not say when they were measured: in the order of time they stand at the moment when
+    they came, which is none of theirs. Where histories are named, `undated` counts them by `alike`.
     With `top`, `metrics` names what can be followed: the metrics that some row of the model has, whatever the filters.
     """
     if metric not in METRICS:
@@ -149,14 +159,16 @@ async def trends(
         def read(keys: Sequence[str] | None) -> dict[str, Row]:
             """Return by configuration the lines with their points: those of `keys`, or all."""
             among = kin(tables, name, keys) if configuration and keys else keys
-            result = _read(tables, model, columns, filters | {"configuration": among}, keys)
+            rows = _read(tables, model, columns, filters | {"configuration": among}, undated)
+            result = _lines(tables, rows, columns, along).chosen(keys)
             return {line["configuration"]: _cut(line, window, limit) for line in result}
 
         if top is None and alike is None and points_top is None and limit != 0:
             return list(read(configuration).values()), beside
-        every = named(tables, filters, columns, window)
+        every = named(tables, filters, columns, window, undated)
         require_model(tables, model, every)
         every = [line for line in every if alike is None or line["alike"].startswith(tuple(alike))]
+        beside["undated"] = undated_of(every)
         lines, beside["histories"] = most(every, top or len(every), points_of or ())
         if top is not None:
             beside["metrics"] = measured(tables, name, {item: _columns(item) for item in METRICS})
@@ -172,16 +184,26 @@ async def trends(
 
 
 def _read(
-    tables: Tables, model: str, columns: Sequence[str], filters: Mapping[str, Any], keys: Sequence[str] | None
-) -> list[Row]:
-    """Return the lines with all their points, or of what was read only the lines `keys`."""
+    tables: Tables, model: str, columns: Sequence[str], filters: Mapping[str, Any], undated: bool
+) -> list[dict[str, Any]]:
+    """Return the rows of measurements from which points are made."""
     read = dict.fromkeys((*_READ, *(name for name in columns if name in FIGURES)))
     rows = tables.view("measurements", filters, columns=list(read)).to_pylist()
     require_model(tables, model, rows)
+    return [row for row in rows if undated or row["time"] is not None]
+
+
+def _lines(tables: Tables, rows: Sequence[Row], columns: Sequence[str], along: str) -> _Lines:
+    """Return the lines of these rows, each point compared with those before it in the order asked for."""
+
+    def order(row: Row) -> tuple[Any, ...]:
+        moment = (_moment(row), row["position"])
+        return (version_key(row["runtime_version"]), *moment) if along == "version" else moment
+
     lines = _Lines(columns, _environments(tables, rows))
-    for row in sorted(rows, key=lambda row: (_moment(row), row["position"])):
+    for row in sorted(rows, key=order):
         lines.take({**row, "verdict": row["energy_verdict"]} if columns[0] in ENERGY else row)
-    return lines.chosen(keys)
+    return lines
 
 
 def _columns(metric: str) -> tuple[str, ...]:

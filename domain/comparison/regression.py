@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -37,6 +38,7 @@ __all__ = [
     "judged",
     "parts_changed",
     "run_deviation",
+    "version_key",
 ]
 
 ALERT = 0.1
@@ -373,3 +375,9 @@ def parts_changed(
 def _flat(environment: Mapping[str, Any]) -> dict[str, str]:
     result = {name: str(value) for name, value in environment.items() if name != "libraries" and value is not None}
     return result | {f"library {name}": str(value) for name, value in (environment.get("libraries") or {}).items()}
+
+
+def version_key(version: str | None) -> tuple[tuple[int, int, str], ...]:
+    """Return what orders versions as people count them: `8.4` before `10.1`; one that is not said stands first."""
+    parts = re.findall(r"\d+|[a-z]+", (version or "").casefold())
+    return tuple((1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -26,15 +27,19 @@ from presentation.palette import (
     colour_key,
 )
 
-__all__ = ["span_of", "stacked", "trend"]
+__all__ = ["Across", "across", "span_of", "stacked", "trend"]
 
-HEIGHT = 210
-STRIP = 46
+Member = dict[str, Any]
+HEIGHT = 240
+STRIP = 58
 """Pixels under the points where versions stand, so that they never cross the data."""
 _LOW = HEIGHT - STRIP
 _RING = {"light": "#8A7B00", "dark": "#F0E000"}
-_MOST_WORDS = 8
-"""Changes of versions that are written out; more are ticks with a tooltip alone."""
+_LETTER, _LIMIT, _GAP = 7.0, 230.0, 10.0
+"""Pixels: a letter of the words at its widest, the longest words, and what stands between two of them."""
+_NEVER = 1e6
+_ABOVE: Member = {"titleAngle": 0, "titleAlign": "left", "titleX": -50, "titleY": -8, "titleBaseline": "bottom"}
+"""Where the words of the vertical axis stand, as a title is read: turned by the axis they would be longer than it is."""
 _TOOLTIP = [
     {"field": field, "type": "nominal", "title": title}
     for field, title in (
@@ -48,7 +53,6 @@ _TOOLTIP = [
         ("click", "Click"),
     )
 ]
-Member = dict[str, Any]
 
 
 class On(NamedTuple):
@@ -70,10 +74,29 @@ _SIDES: tuple[tuple[str, On], ...] = tuple(
 )
 
 
-def span_of(lanes: Sequence[Lane], x: str) -> tuple[Any, Any]:
+class Across(NamedTuple):
+    """What stands across: by dates (no places), or the place of each event, counted from 1, with the words of the places."""
+
+    places: Mapping[str, int] | None = None
+    words: Sequence[str] = ()
+    last: int = 0
+
+
+BY_DATE = Across()
+
+
+def across(lanes: Sequence[Lane], x: str) -> Across:
+    """Return what stands across for `time`, `version` or `order`."""
+    if x == "time":
+        return BY_DATE
+    places, words = history.numbered(lanes, x)
+    return Across(places, words, max(places.values(), default=1))
+
+
+def span_of(lanes: Sequence[Lane], on: Across) -> tuple[Any, Any]:
     """Return the two ends of the horizontal axis that all lanes share."""
-    if x == "order":
-        return 0.5, sum(len(lane.points) for lane in lanes) + 0.5
+    if on.places is not None:
+        return 0.5, on.last + 0.5
     moments = [_moment(point) for lane in lanes for point in lane.points]
     first, last = min(moments), max(moments)
     around = (last - first) * 0.03 or timedelta(hours=12)
@@ -86,27 +109,29 @@ def trend(
     better: str,
     span: tuple[Any, Any],
     *,
-    numbered: Mapping[str, int] | None = None,
+    on: Across = BY_DATE,
     log: bool | None = False,
     theme: Theme | None = None,
     picture: bool = False,
     zone: Any = None,
 ) -> Spec:
-    """Draw a lane over `span`; by the order of runs where `numbered` gives each event its place.
+    """Draw a lane over `span`, the ends of what stands across (`on`).
 
     A line joins what one configuration gave in one environment, and nothing else. Raise ValueError beyond `MAX_MARKS` marks.
     """
     scale = history.scale_for(metric, [point["value"] for point in lane.points])
-    drawn = [_mark(lane, point, scale, metric, numbered, zone) for point in lane.points]
+    drawn = [_mark(lane, point, scale, metric, on, zone) for point in lane.points]
     for item, point in zip(drawn, lane.points, strict=True):
-        place = item["place"] if numbered is not None else _moment(point)
-        item["side"] = _side((place - span[0]) / (span[1] - span[0]))
+        place = _moment(point) if on.places is None else item["place"]
+        item["share"] = (place - span[0]) / (span[1] - span[0])
+        item["side"] = _side(item["share"])
+    _place(drawn)
     refuse_too_many(4 * len(drawn))
     mean = any(point["is_mean"] for point in lane.points) and metric == "latency_ms"
     ink = INKS[theme]
     members = {
-        "data": {"values": drawn} | ({"format": {"parse": {"at": "date"}}} if numbered is None else {}),
-        "encoding": {"x": _x(numbered is not None, span, ink)},
+        "data": {"values": drawn} | ({"format": {"parse": {"at": "date"}}} if on.places is None else {}),
+        "encoding": {"x": _x(on, span, ink)},
         "layer": [
             *_points(
                 drawn,
@@ -134,7 +159,7 @@ def _y(drawn: Sequence[Member], log: bool | None, title: str, ink: Ink) -> Membe
     domain = [min(ends) / 1.05, max(ends) * 1.05] if logarithmic else [min(ends) - around, max(ends) + around]
     kind = "log" if logarithmic else "linear"
     # Lanes one above the other share their time only where their labels are as wide.
-    look = axis(f"{title} ({'log' if logarithmic else 'linear'})", ink, minExtent=58, maxExtent=58)
+    look = axis(f"{title} ({'log' if logarithmic else 'linear'})", ink, minExtent=58, maxExtent=58, **_ABOVE)
     return {
         "type": "quantitative",
         "axis": look,
@@ -211,7 +236,7 @@ def stacked(panels: Sequence[tuple[str, Spec]], theme: Theme | None) -> Spec:
     return Spec(**{name: value for name, value in around.items() if name not in ("height", "width")})
 
 
-def _x(by_order: bool, span: tuple[Any, Any], ink: Ink) -> Member:
+def _x(on: Across, span: tuple[Any, Any], ink: Ink) -> Member:
     look = {
         "title": None,
         "domain": False,
@@ -225,9 +250,11 @@ def _x(by_order: bool, span: tuple[Any, Any], ink: Ink) -> Member:
         "titleFontWeight": "normal",
         "titleAnchor": "start",
     }
-    if by_order:
+    if on.places is not None:
         # Words in place of a title, which would take its height from the strip of versions.
-        look |= {"labelExpr": "'no. ' + datum.label", "format": ",d", "tickMinStep": 1}
+        said = f"{json.dumps(list(on.words))}[datum.value - 1] || ''" if on.words else "'no. ' + datum.label"
+        values: Member = {"values": list(range(1, on.last + 1))} if on.words else {"format": ",d", "tickMinStep": 1}
+        look |= {"labelExpr": said, "labelOverlap": "greedy", "labelSeparation": 8, **values}
         return {"field": "place", "type": "quantitative", "scale": {"domain": list(span), "nice": False}, "axis": look}
     words = "%-d %b %Y" if span[1] - span[0] > timedelta(days=6) else "%-d %b %H:%M"
     look |= {"format": words, "labelOverlap": True, "tickCount": 6}
@@ -247,29 +274,63 @@ def _date_time(moment: Any) -> Member:
     }
 
 
+def _place(drawn: Sequence[Member]) -> None:
+    """Say of each word how wide the picture has to be for it: on a narrower one it would meet another word, or be cut.
+
+    A change of the environment has the one of two lines on which it needs less.
+    """
+    lines: list[list[Member]] = [[], []]
+    for item in sorted((item for item in drawn if _TURNED.holds(item)), key=lambda item: float(item["share"])):
+        needs = [_needed(item, "parts", others) for others in lines]
+        line = needs.index(min(needs))
+        item |= {"line": _LOW + 20 + 18 * line, "parts_from": min(needs)}
+        if min(needs) < _NEVER:
+            lines[line].append(item)
+    above: list[Member] = []
+    for item in sorted((item for item in drawn if _STEPPED.holds(item)), key=lambda item: float(item["share"])):
+        item["brief_from"] = _needed(item, "brief", above)
+        if item["brief_from"] < _NEVER:
+            above.append(item)
+
+
+def _needed(item: Member, words: str, others: Sequence[Member]) -> float:
+    """Return the least width in pixels at which an item's words meet no words of `others` and no end of the picture."""
+    share, before, after = _extent(item, words)
+    needed = max(before / share if share > 0 else 0.0, after / (1 - share) if share < 1 else 0.0)
+    for other in others:
+        place, _, reach = _extent(other, words)
+        if share - place <= 0:
+            return _NEVER
+        needed = max(needed, (reach + before + _GAP) / (share - place))
+    return min(needed, _NEVER)
+
+
+def _extent(item: Member, words: str) -> tuple[float, float, float]:
+    """Return an item's share of the width, and how many pixels its words reach to the left and to the right of it."""
+    pixels = min(len(str(item[words])) * _LETTER, _LIMIT)
+    left = {"left": 0.0, "center": pixels / 2, "right": pixels}[item["side"]]
+    return float(item["share"]), left, pixels - left
+
+
 def _steps(drawn: Sequence[Member], ink: Ink) -> list[Member]:
-    """Return a rule at each change of the value, with the change in words above it."""
+    """Return a rule at each change of the value, with the change in words above it where there is room."""
     layer, there = partial(_layer, drawn), (_KEPT, _STEPPED)
     rule = {"type": "rule", "strokeWidth": 1, "color": ink.muted, "strokeDash": [2, 2]}
     words = {"type": "text", "fontSize": 12, "fontWeight": 600, "color": ink.text, "baseline": "middle"}
-    text = {"field": "brief", "type": "nominal"}
-    layers = [
-        layer({**words, "align": side}, *there, on, y={"value": 10}, text=text, tooltip=_TOOLTIP) for side, on in _SIDES
-    ]
+    words["text"] = {"expr": "width < datum.brief_from ? '' : datum.brief"}
+    layers = [layer({**words, "align": side}, *there, on, y={"value": 10}, tooltip=_TOOLTIP) for side, on in _SIDES]
     return [*layer(rule, *there, y={"value": 20}, y2={"value": _LOW}), *(item for each in layers for item in each)]
 
 
 def _strip(drawn: Sequence[Member], ink: Ink) -> list[Member]:
-    """Return a tick under the points for each change of the environment; the words take turns on two lines."""
+    """Return a tick under the points for each change of the environment; its words where there is room."""
     layer, there = partial(_layer, drawn), (_KEPT, _TURNED)
     tick = {"type": "text", "text": "▲", "fontSize": 10, "color": ink.muted, "baseline": "middle"}
     ticks = layer(tick, *there, y={"value": _LOW + 8}, tooltip=_TOOLTIP)
-    if sum(_TURNED.holds(item) for item in drawn) > _MOST_WORDS:
-        return ticks
-    words = {"type": "text", "fontSize": 11, "color": ink.muted, "baseline": "middle", "limit": 230}
+    words = {"type": "text", "fontSize": 11, "color": ink.muted, "baseline": "middle", "limit": _LIMIT}
+    words["text"] = {"expr": "width < datum.parts_from ? '' : datum.parts"}
     y = {"field": "line", "type": "quantitative", "scale": None, "axis": None}
-    text = {"field": "parts", "type": "nominal"}
-    layers = [layer({**words, "align": side}, *there, on, y=y, text=text, tooltip=_TOOLTIP) for side, on in _SIDES]
+    layers = [layer({**words, "align": side}, *there, on, y=y, tooltip=_TOOLTIP) for side, on in _SIDES]
     return [*ticks, *(item for each in layers for item in each)]
 
 
@@ -287,7 +348,7 @@ def _mark(
     point: Mapping[str, Any],
     scale: formatting.Scale,
     metric: str,
-    numbered: Mapping[str, int] | None,
+    on: Across,
     zone: Any,
 ) -> dict[str, Any]:
     basis = "measured" if point["origin"] == "measured" else "imported"
@@ -299,7 +360,7 @@ def _mark(
     )
     return {
         "at": _moment(point).isoformat(),
-        "place": (numbered or {}).get(point["event_id"]),
+        "place": (on.places or {}).get(point["event_id"]),
         "value": scale.of(point["value"]),
         "low": scale.of(point["low"]),
         "high": scale.of(point["high"]),
@@ -313,12 +374,11 @@ def _mark(
         "detail": show + (", 95 % CI" if point["low"] is not None else ""),
         "rests": f"{BASIS_MARKS[basis].glyph} {basis} · {formatting.samples(point['n'])} · {VERDICT_GLYPHS.get(verdict, '·')} {verdict or 'no verdict'}"
         + (" · SIMULATED" if point["origin"] == "simulated" else ""),
-        "when": formatting.when(point["time"] or point["recorded_at"], zone),
+        "when": formatting.when(point["time"], zone) if point["time"] else "not said",
         "runtime": " ".join(str(part) for part in (point.get("runtime"), point["runtime_version"]) if part)
         or "not said",
         "changed": history.parts_words(point["changed"], 6) or "nothing that was recorded",
         "parts": history.parts_words(point["changed"], 2),
-        "line": _LOW + 22 + 14 * (point.get("turn", 0) % 2),
         "step": history.change_words(step, metric) + (f": {step['why']}" if step.get("why") else "")
         if step
         else "within 10 %",

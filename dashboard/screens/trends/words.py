@@ -9,9 +9,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dashboard.address import SCALES, Params, Read, one_of, position, positive, slugs, text, understood
+from dashboard import evidence
+from dashboard.address import SCALES, Params, Read, one_of, position, positive, slugs, text, understood, yes_or_no
+from dashboard.tables.result_table import Column
+from domain.comparison.regression import version_key
 from presentation import formatting
+from presentation.answer_words import device_name, evidence_words
 from presentation.charts.metrics import name_of
+from presentation.loads import hardware_words
 
 __all__ = [
     "AXES",
@@ -19,17 +24,18 @@ __all__ = [
     "MOST",
     "Lane",
     "Trend",
+    "change_columns",
     "change_words",
     "changes",
     "key_of",
     "lanes",
+    "left_out",
     "numbered",
     "parts_words",
-    "points_table",
+    "point_columns",
     "read_trend",
     "scale_for",
     "sentence",
-    "steps",
     "title_of",
 ]
 
@@ -52,7 +58,10 @@ METRICS = {
     "first_run_ms": "First call",
 }
 """What can be followed, by the API's names."""
-AXES = ("time", "order")
+AXES = {"auto": "Automatic", "time": "Date", "version": "Software version", "order": "Order"}
+"""What stands across; of itself dates, and the software's versions where dates are missing."""
+DOUBTED = ("invalid", "simulated")
+"""Points that are left out unless they are asked for."""
 MOST = 6
 """Configurations shown at once."""
 _KEY = 12
@@ -72,7 +81,10 @@ _DISTINCT = {
 
 
 class Trend(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page asks: a model's metric, which configurations (`rows`, keys) and which span; without a model the last days."""
+    """What the page asks: a model's metric, which configurations (`rows`, keys) and which span; without a model the last days.
+
+    `invalid`, `simulated` and `undated` measurements are left out unless they are asked for.
+    """
 
     model: str = ""
     metric: str = "latency_ms"
@@ -80,8 +92,11 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True):
     hw: tuple[str, ...] = ()
     platform: tuple[str, ...] = ()
     precision: tuple[str, ...] = ()
-    x: str = "time"
+    x: str = "auto"
     scale: str = "auto"
+    invalid: bool = False
+    simulated: bool = False
+    undated: bool = False
     since: str = ""
     until: str = ""
     days: float = 7.0
@@ -104,6 +119,9 @@ _READERS = {
     "precision": slugs,
     "x": one_of(AXES),
     "scale": one_of(SCALES),
+    "invalid": yes_or_no,
+    "simulated": yes_or_no,
+    "undated": yes_or_no,
     "since": _day,
     "until": _day,
     "days": positive,
@@ -134,8 +152,8 @@ def key_of(alike: str) -> str:
     return alike.rpartition(":")[2][:_KEY]
 
 
-def lanes(lines: Sequence[Row]) -> list[Lane]:
-    """Return the lines put together by what they are alike in, those with the most points first; points in order of time."""
+def lanes(lines: Sequence[Row], along: str = "time") -> list[Lane]:
+    """Return the lines put together by what they are alike in, those with the most points first; points in order of time or version."""
     together: dict[str, list[Row]] = {}
     for line in lines:
         together.setdefault(str(line["alike"]), []).append(line)
@@ -149,7 +167,7 @@ def lanes(lines: Sequence[Row]) -> list[Lane]:
             precision=str(members[0]["precision"]),
             total=sum(line["count"] for line in members),
             configurations=tuple(str(line["configuration"]) for line in members),
-            points=_points(members),
+            points=_points(members, along),
         )
         for alike, members in together.items()
     ]
@@ -160,7 +178,8 @@ def _names(first: Mapping[str, Row]) -> dict[str, str]:
     """Return a name for each lane; lanes of one name say in what else they differ."""
     named: dict[str, dict[str, Row]] = {}
     for alike, line in first.items():
-        named.setdefault(name_of(line), {})[alike] = line
+        device = hardware_words(line, device_name(str(line["hardware"])))
+        named.setdefault(name_of({**line, "subject": device}), {})[alike] = line
     joins = {}
     for plain, same in named.items():
         apart = [field for field in _DISTINCT if len({repr(item.get(field)) for item in same.values()}) > 1]
@@ -181,24 +200,37 @@ def _said(field: str, value: Any) -> str:
     return f"{_DISTINCT[field]} {value}".strip()
 
 
-def _points(members: Iterable[Row]) -> list[dict[str, Any]]:
+def left_out(lane: Lane, trend: Trend) -> tuple[Lane, dict[str, int]]:
+    """Return a lane without the invalid and simulated points that are not asked for, and how many it has of each."""
+    kinds = [
+        "invalid" if point["verdict"] == "invalid" else "simulated" if point["origin"] == "simulated" else ""
+        for point in lane.points
+    ]
+    kept = [point for point, kind in zip(lane.points, kinds, strict=True) if not kind or getattr(trend, kind)]
+    return lane._replace(points=kept), {kind: kinds.count(kind) for kind in DOUBTED}
+
+
+def _points(members: Iterable[Row], along: str) -> list[dict[str, Any]]:
     result = [
         {**point, "configuration": line["configuration"], "runtime": line["runtime"]}
         for line in members
         for point in line["points"]
     ]
-    return _segmented(sorted(result, key=lambda point: (str(point["time"] or point["recorded_at"]), point["position"])))
+
+    def order(point: Row) -> tuple[Any, ...]:
+        moment = (str(point["time"] or point["recorded_at"]), point["position"])
+        return (version_key(point["runtime_version"]), *moment) if along == "version" else moment
+
+    return _segmented(sorted(result, key=order))
 
 
 def _segmented(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Number the stretches that a line may join, and the changes of environment (`turn`).
+    """Number the stretches that a line may join.
 
     A stretch is of one configuration in one environment, unbroken by a change of its value.
     """
-    segment, before, turn = 0, None, 0
+    segment, before = 0, None
     for point in points:
-        turn += bool(point["changed"])
-        point["turn"] = turn
         if point["verdict"] == "invalid" or point["origin"] == "simulated":
             point["segment"] = None
             continue
@@ -211,14 +243,19 @@ def _segmented(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return points
 
 
-def numbered(lanes: Sequence[Lane]) -> dict[str, int]:
-    """Return the place of every point in the order of time over all lanes, counted from 1, by its event."""
-    points = sorted(
-        (str(point["time"] or point["recorded_at"]), point["position"], point["event_id"])
-        for lane in lanes
-        for point in lane.points
-    )
-    return {event: index for index, (_, _, event) in enumerate(points, 1)}
+def numbered(lanes: Sequence[Lane], x: str) -> tuple[dict[str, int], list[str]]:
+    """Return the place of every point across, counted from 1, by its event, and the words of each place.
+
+    By `version` a place is a version of the software, which all lanes share; by `order` each point has its own.
+    """
+    points = [point for lane in lanes for point in lane.points]
+    if x == "version":
+        versions = sorted({point["runtime_version"] or "" for point in points}, key=version_key)
+        places = {version: at for at, version in enumerate(versions, 1)}
+        words = [version or "not said" for version in versions]
+        return {point["event_id"]: places[point["runtime_version"] or ""] for point in points}, words
+    points.sort(key=lambda point: (str(point["time"] or point["recorded_at"]), point["position"]))
+    return {point["event_id"]: at for at, point in enumerate(points, 1)}, []
 
 
 def scale_for(metric: str, values: Sequence[float | None]) -> formatting.Scale:
@@ -289,76 +326,132 @@ def _short(value: Any) -> str:
     return words if len(words) <= 24 else f"{words[:10]}…"
 
 
-def steps(lane: Lane) -> list[dict[str, Any]]:
-    """Return the points of a lane at which its value is worse or better than before, by the rules of `assay regressions`."""
-    return [point for point in lane.points if (point.get("step") or {}).get("state") in ("worse", "better")]
+def changes(lanes: Sequence[Lane], *, every: bool = False) -> list[tuple[Lane, Row]]:
+    """Return the points at which a value is worse or better than before, newest first, each with its lane.
 
-
-def changes(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> list[dict[str, Any]]:
-    """Return one line a change of value or of environment, newest first: what, where, when, and what changed with it."""
-    lines = []
-    for lane in lanes:
-        scale = scale_for(metric, [point["value"] for point in lane.points])
-        values = {point["event_id"]: point["value"] for point in lane.points}
-        for point in lane.points:
-            step = point.get("step") or {}
-            if not point["changed"] and step.get("state") not in ("worse", "better", "unclear"):
-                continue
-            lines.append(
-                {
-                    "When": point["time"] or point["recorded_at"],
-                    "Configuration": lane.name,
-                    "Change": change_words(step, metric) if step else "no change beyond 10 %",
-                    "Before": scale.show(values.get(step.get("from"))) if step else formatting.MISSING,
-                    "Now": scale.show(point["value"], point["low"], point["high"]),
-                    "With it": parts_words(point["changed"]) or None,
-                    "Why unclear": step.get("why"),
-                    "Run": f"/runs?run={point['run_id']}" if point["run_id"] else None,
-                }
-            )
-    lines.sort(key=lambda line: str(line["When"]), reverse=True)
-    return [{**line, "When": formatting.date(line["When"], zone)} for line in lines]
-
-
-def points_table(lane: Lane, metric: str, zone: tzinfo | None) -> list[dict[str, Any]]:
-    """Return one line a point for people, oldest first."""
-    scale = scale_for(metric, [point["value"] for point in lane.points])
-    return [
-        {
-            "Measured": formatting.when(point["time"] or point["recorded_at"], zone),
-            "Configuration": lane.name,
-            METRICS[metric]: scale.show(point["value"], point["low"], point["high"])
-            + (" (mean)" if point["is_mean"] and metric == "latency_ms" else ""),
-            "n": point["n"],
-            "Verdict": point["verdict"],
-            "Origin": point["origin"],
-            "Runtime": " ".join(str(part) for part in (point["runtime"], point["runtime_version"]) if part) or None,
-            "Environment": point["environment"],
-            "Run": f"/runs?run={point['run_id']}" if point["run_id"] else None,
-        }
+    This is what the headline counts, the picture marks and the table lists. With `every` also those at which the environment
+    changed, and changes that are unclear.
+    """
+    states = ("worse", "better", "unclear") if every else ("worse", "better")
+    found = [
+        (lane, point)
+        for lane in lanes
         for point in lane.points
+        if (point.get("step") or {}).get("state") in states or (every and point["changed"])
     ]
+    return sorted(found, key=lambda each: str(each[1]["time"] or each[1]["recorded_at"]), reverse=True)
 
 
-def sentence(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> str:
-    """Return the answer in words: how many configurations stand worse or better than before, and the newest change."""
-    moved = [(lane, steps(lane)[-1]) for lane in lanes if steps(lane)]
-    noun = "1 configuration" if len(lanes) == 1 else f"{len(lanes)} configurations"
-    if not any(len(lane.points) > 1 for lane in lanes):
-        return f"{noun}, each measured once: nothing to compare yet."
-    if not moved:
-        return f"{noun}: no change beyond 10 % and the noise."
-    states = Counter(point["step"]["state"] for _, point in moved)
-    lane, point = max(moved, key=lambda item: str(item[1]["time"] or item[1]["recorded_at"]))
-    changes = ", ".join(f"{states[state]} {state}" for state in ("worse", "better") if states[state])
-    when = _day_of(point, zone)
-    return (
-        f"At the last change of {noun}: {changes}. Newest: {lane.name}, {change_words(point['step'], metric)}, {when}."
+def change_columns(found: Sequence[tuple[Lane, Row]], metric: str, zone: tzinfo | None) -> list[Column]:
+    """Return changes as the columns of a table: what, where, by how much, when, and what changed with it."""
+    steps = [point.get("step") or {} for _, point in found]
+    scales = [scale_for(metric, [point["value"] for point in lane.points]) for lane, _ in found]
+    before = [
+        next((other["value"] for other in lane.points if other["event_id"] == step.get("from")), None)
+        for (lane, _), step in zip(found, steps, strict=True)
+    ]
+    points = [point for _, point in found]
+    columns = [
+        Column(head="Configuration", values=[lane.name for lane, _ in found], links=[_run(point) for point in points]),
+        Column(
+            head="Change",
+            values=[step.get("change") for step in steps],
+            shown=[change_words(step, metric) if step else "no change beyond 10 %" for step in steps],
+        ),
+        Column(
+            head="Before",
+            values=before,
+            shown=[scale.show(value) for scale, value in zip(scales, before, strict=True)],
+        ),
+        Column(
+            head="Now",
+            values=[point["value"] for point in points],
+            shown=[
+                scale.show(point["value"], point["low"], point["high"])
+                for scale, point in zip(scales, points, strict=True)
+            ],
+        ),
+        Column(head="With it", values=[parts_words(point["changed"]) or None for point in points]),
+        _measured(points, zone),
+        Column(head="Why unclear", values=[step.get("why") for step in steps]),
+    ]
+    return [column for column in columns if any(value is not None for value in column.values)]
+
+
+def _run(point: Row) -> str | None:
+    return f"runs?run={point['run_id']}" if point["run_id"] else evidence.row_path(str(point["event_id"]))
+
+
+def _measured(points: Sequence[Row], zone: tzinfo | None) -> Column:
+    times = [point["time"] for point in points]
+    return Column(
+        head="Measured",
+        values=[None if time is None else str(time) for time in times],
+        shown=[formatting.when(time, zone) if time else formatting.MISSING for time in times],
     )
 
 
+def point_columns(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> list[Column]:
+    """Return every point as the columns of a table."""
+    pairs = [(lane, point) for lane in lanes for point in lane.points]
+    points = [point for _, point in pairs]
+    scales = {lane.key: scale_for(metric, [point["value"] for point in lane.points]) for lane in lanes}
+    shown = [
+        scales[lane.key].show(point["value"], point["low"], point["high"])
+        + (" (mean)" if point["is_mean"] and metric == "latency_ms" else "")
+        for lane, point in pairs
+    ]
+    columns = [
+        Column(head="Configuration", values=[lane.name for lane, _ in pairs], links=[_run(point) for point in points]),
+        Column(
+            head=METRICS[metric],
+            values=[point["value"] for point in points],
+            shown=shown,
+            low=[point["low"] for point in points],
+            high=[point["high"] for point in points],
+        ),
+        Column(
+            head="Software",
+            values=[
+                " ".join(str(part) for part in (point["runtime"], point["runtime_version"]) if part) or None
+                for point in points
+            ],
+        ),
+        _measured(points, zone),
+        Column(head="n", values=[point["n"] for point in points]),
+        Column(head="Verdict", values=[point["verdict"] for point in points]),
+        Column(head="Source", values=[evidence_words(_source(point), point["origin"]) for point in points]),
+        Column(head="Environment", values=[formatting.digest(point["environment"]) for point in points]),
+    ]
+    return [column for column in columns if any(value not in (None, formatting.MISSING) for value in column.values)]
+
+
+def _source(point: Row) -> str:
+    return "measured" if point["origin"] in ("measured", "simulated") else "imported"
+
+
+def sentence(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> str:
+    """Return the answer in words: how many changes there are, by the rule of `changes`, and the newest of them."""
+    noun = "1 configuration" if len(lanes) == 1 else f"{len(lanes)} configurations"
+    if not any(len(lane.points) > 1 for lane in lanes):
+        return f"{noun}, each measured once: nothing to compare yet."
+    moved = changes(lanes)
+    if not moved:
+        unclear = sum((point.get("step") or {}).get("state") == "unclear" for lane in lanes for point in lane.points)
+        rest = f"; {unclear} beyond 10 % {'is' if unclear == 1 else 'are'} too close to call" if unclear else ""
+        return f"{noun}: no change beyond 10 % and the noise{rest}."
+    states = Counter(point["step"]["state"] for _, point in moved)
+    lane, point = moved[0]
+    counted = ", ".join(f"{states[state]} {state}" for state in ("worse", "better") if states[state])
+    many = "1 change" if len(moved) == 1 else f"{len(moved)} changes"
+    when = _day_of(point, zone)
+    return f"{many} of {noun}: {counted}. Newest: {lane.name}, {change_words(point['step'], metric)}, {when}."
+
+
 def _day_of(point: Row, zone: tzinfo | None) -> str:
-    moment = point["time"] or point["recorded_at"]
-    fromisoformat = datetime.fromisoformat(str(moment)) if not isinstance(moment, datetime) else moment
-    words = formatting.when(fromisoformat, zone).split(" ")
+    """Return the day of a point, or the software's version where it says no time."""
+    if not point["time"]:
+        return f"{point['runtime']} {point['runtime_version'] or 'of no known version'}"
+    moment = point["time"]
+    words = formatting.when(datetime.fromisoformat(str(moment)), zone).split(" ")
     return " ".join(words[:3])

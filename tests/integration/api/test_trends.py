@@ -197,3 +197,29 @@ def test_names_are_those_of_an_earlier_position(client, build):
 def test_a_moment_that_is_none_is_refused_by_name(service):
     refused = httpx.get(f"{service.url}/v1/trends", params={"model": "bert-base-uncased", "since": "yesterday"})
     assert (refused.status_code, refused.json()["field"]) == (422, "since")
+
+
+def test_rows_without_a_date_are_left_out_or_stand_in_the_order_of_versions(client, build):
+    model = named()
+    # The newest version was imported first: in the order in which they came it is a downgrade that nobody saw.
+    events = []
+    for version, value in (("2.10.1", 1.0), ("2.4.0", 2.0), ("2.9.2", 1.5)):
+        event = build.measurement(p50=value, model=model)
+        event.pop("time", None)
+        event["data"]["execution"]["runtime"]["version"] = version
+        events.append(event)
+    events.append(build.measurement(p50=1.0, model=model, time=day(1)))
+    position = posted(client, *events)
+    came = client.trends(model, min_position=position, top=10)
+    assert sum(line["count"] for line in came["lines"]) == 4
+    assert any((point["step"] or {}).get("state") == "worse" for line in came["lines"] for point in line["points"])
+    dated = client.trends(model, undated=False, top=10)
+    points = [point for line in dated["lines"] for point in line["points"]]
+    assert [(point["time"] is not None, point["step"]) for point in points] == [(True, None)]
+    assert (sum(line["count"] for line in dated["lines"]), sum(dated["undated"].values())) == (1, 3)
+    ordered = client.trends(model, along="version")["lines"]
+    states = {
+        point["runtime_version"]: (point["step"] or {}).get("state") for line in ordered for point in line["points"] if point["time"] is None
+    }  # fmt: skip
+    assert "worse" not in states.values()
+    assert (states["2.9.2"], states["2.10.1"]) == ("better", "better")

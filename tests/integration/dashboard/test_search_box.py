@@ -75,7 +75,7 @@ def test_arrows_choose_among_kinds_and_going_back_returns(page: Any, dashboards:
     subject(page.page, "acme-two")
     settled(page.page)
     page.page.go_back()
-    subject(page.page, "Compare")
+    subject(page.page, "tiny")
     assert page.page.url == before
     assert page.wrong == []
 
@@ -155,16 +155,15 @@ def test_without_the_service_pages_are_found(page: Any, away_url: str) -> None:
 
 
 def test_links_in_a_text_stay_in_the_tab(page: Any, dashboards: Any, service_url: str) -> None:
-    page.open(f"{dashboards(service_url)}/compare?model=acme/tiny")
-    link = page.page.locator(
-        "[data-testid=stMain] [data-testid=stMarkdownContainer] a[href*='hardware?id=acme-one']"
-    ).first
+    page.open(f"{dashboards(service_url)}/trends?model=acme/tiny")
+    link = page.page.locator("[data-testid=stMain] [data-testid=stMarkdownContainer] a[href*='compare?model=']").first
     link.wait_for()
-    page.page.wait_for_function(
-        "() => !document.querySelector('[data-testid=stMain] a[target=_blank][href*=hardware]')"
-    )
+    page.page.wait_for_function("() => !document.querySelector('[data-testid=stMain] a[target=_blank][href*=compare]')")
     tabs = len(page.page.context.pages)
     link.click()
+    subject(page.page, "tiny")
+    # A link in a table stays as well.
+    page.page.locator(".assay-table a[href*='hardware?id=acme-one']").click()
     subject(page.page, "acme-one")
     assert len(page.page.context.pages) == tabs
     assert page.page.url.endswith("/hardware?id=acme-one")

@@ -17,9 +17,12 @@ from streamlit.testing.v1 import AppTest
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
+from tests.integration.dashboard.shown_tables import columns, values
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 MODEL, OTHER, SLOWED = "acme/driftnet", "acme/steadynet", "acme/slowednet"
+VERSIONED = "acme/versionednet"
+VERSIONS = ("2.9.1", "2.10.0", "2.10.1", "2.11.0+cu128", "2.12.0", "2.13.0.post1", "2.14.0", "2.15.0", "3.0.0")
 VALUES = (4.0, 4.02, 2.0, 2.01, 3.0)
 
 
@@ -47,6 +50,12 @@ def history(build: Any) -> list[dict[str, Any]]:
             )  # fmt: skip
             events.append(row)
     events.append(build.measurement(9.0, model=MODEL, platform="openvino", time=datetime(2026, 10, 2, tzinfo=UTC)))
+    for number, version in enumerate(VERSIONS):
+        # Three versions a day: their words have no room side by side.
+        when = datetime(2026, 10, 1 + number // 3, number % 3, tzinfo=UTC)
+        row = build.measurement(p50=4.0 * 1.3**number, model=VERSIONED, time=when)
+        row["data"]["execution"]["runtime"]["version"] = version
+        events.append(row)
     events += [build.measurement(5.0, model=OTHER, time=datetime(2026, 10, day, tzinfo=UTC)) for day in (1, 2)]
     return events
 
@@ -89,34 +98,29 @@ def written(test: AppTest) -> str:
     )
 
 
-def table(test: AppTest, head: str) -> Any:
-    """The table that has a column of this name."""
-    return next(one.value for one in (*test.dataframe, *test.table) if head in one.value)
-
-
 def test_what_changed_is_what_the_api_says(asked: str) -> None:
     test = run(model=MODEL)
     with Client(asked) as client:
         lines = client.trends(MODEL)["lines"]
     steps = [point["step"] for line in lines for point in line["points"] if point["step"]]
-    changed = table(test, "With it")
-    assert len(changed) == len(steps) == 4
-    assert [plain(one) for one in changed["Change"]] == [
+    changed = columns(test, "trends changes")
+    assert len(changed["Change"]["values"]) == len(steps) == 4
+    assert [plain(one) for one in changed["Change"]["shown"]] == [
         "▼ 49 % longer (46–52 %)", "▼ 49 % longer (46–52 %)", "▲ 50 % shorter (49–51 %)", "▲ 50 % shorter (49–51 %)",
     ]  # fmt: skip
-    assert list(changed["With it"])[2:] == ["driver 550.54 → 560.35"] * 2
-    assert [plain(run) for run in changed["Run"]] == [
-        f"[nightly-{day}](/runs?run=nightly-{day})" for day in (5, 5, 3, 3)
-    ]
+    assert changed["With it"]["values"][2:] == ["driver 550.54 → 560.35"] * 2
+    assert changed["Configuration"]["links"] == [f"runs?run=nightly-{day}" for day in (5, 5, 3, 3)]
     heading = plain(test.subheader[0].value)
-    assert heading.startswith("At the last change of 2 configurations: 2 worse. Newest: acme-one · cpu · fp32 · batch ")
+    assert heading.startswith(
+        "4 changes of 2 configurations: 2 worse, 2 better. Newest: acme-one · cpu · fp32 · batch "
+    )
 
 
 def test_every_point_has_its_value_interval_and_run(asked: str) -> None:
-    points = table(run(model=MODEL, platform="cpu"), "Verdict")
-    assert len(points) == 2 * len(VALUES)
-    assert plain(points["Latency"][0]) == "4.00 ms (3.96–4.04)"
-    assert set(points["n"]) == {60}
+    points = columns(run(model=MODEL, platform="cpu"), "trends points table")
+    assert len(points["n"]["values"]) == 2 * len(VALUES)
+    assert plain(points["Latency"]["shown"][0]) == "4.00 ms (3.96–4.04)"
+    assert set(points["n"]["values"]) == {60}
 
 
 def test_configurations_are_chosen_by_name_and_become_the_address(asked: str) -> None:
@@ -132,12 +136,12 @@ def test_configurations_are_chosen_by_name_and_become_the_address(asked: str) ->
 
 
 def test_a_span_of_days_cuts_both_ends_and_keeps_what_led_to_it(asked: str) -> None:
-    points = table(run(model=MODEL, platform="cpu", since="2026-10-03", until="2026-10-04"), "Verdict")
-    assert len(points) == 4
-    changed = table(run(model=MODEL, platform="cpu", since="2026-10-03", until="2026-10-04"), "With it")
-    assert {plain(one).split(" (")[0] for one in changed["Change"]} == {"▲ 50 % shorter"}
+    test = run(model=MODEL, platform="cpu", since="2026-10-03", until="2026-10-04")
+    assert len(values(test, "trends points table")["Configuration"]) == 4
+    changed = columns(test, "trends changes")
+    assert {plain(one).split(" (")[0] for one in changed["Change"]["shown"]} == {"▲ 50 % shorter"}
     nothing = run(model=MODEL, since="2026-11-01")
-    assert "Nothing of these was measured between the two days." in written(nothing)
+    assert "Nothing of these was measured between the two days" in written(nothing)
 
 
 def test_filters_that_leave_nothing_and_a_metric_that_nobody_measured_say_so(asked: str) -> None:
@@ -173,9 +177,47 @@ def test_without_a_model_it_says_what_got_worse(asked: str, build: Any) -> None:
     apart = (datetime.fromisoformat(now) - datetime.fromisoformat(then)).total_seconds() / 86400 / 2
     recent = run(days=f"{apart:.12f}")
     assert "1 value is worse than before" in written(recent)
-    (row,) = table(recent, "Over time").to_dict("records")
-    assert plain(row["Change"]).startswith("▼ 30 % longer")
-    assert row["Over time"] == f"/trends?model={SLOWED}&hw=acme-one&platform=cpu"
+    worse = columns(recent, "trends worse")
+    (change,) = worse["Change"]["shown"]
+    assert plain(change).startswith("▼ 30 % longer")
+    assert worse["Configuration"]["links"] == [f"trends?model={SLOWED}&hw=acme-one&platform=cpu"]
+
+
+def test_what_is_doubted_and_undated_is_out_until_it_is_asked_for(asked: str, build: Any) -> None:
+    model = "acme/doubtednet"
+    events = [build.measurement(5.0, model=model, time=datetime(2026, 10, day, tzinfo=UTC)) for day in (1, 2)]
+    events.append(
+        build.measurement(
+            9.0,
+            model=model,
+            time=datetime(2026, 10, 3, tzinfo=UTC),
+            validity={"verdict": "invalid", "reasons": ["why"]},
+        )
+    )
+    # Imported today, in an order that nobody measured in: the older version last.
+    for version, p50 in (("2.10.0", 6.0), ("2.9.0", 8.0)):
+        event = build.measurement(p50, model=model)
+        event.pop("time", None)
+        event["data"]["execution"]["runtime"]["version"] = version
+        events.append(event)
+    with Client(asked) as client:
+        answer = client.post_events(events)
+        assert answer["rejected"] == []
+        client.wait_for(answer["last_position"])
+    test = run(model=model)
+    assert "no change beyond 10 %" in plain(test.subheader[0].value)
+    assert values(test, "trends points table")["Latency"] == [5.0, 5.0]
+    switches = {one.key: one.label for one in test.toggle}
+    assert switches == {"trends invalid": "Invalid (1)", "trends undated": "Undated (2)"}
+    test.toggle(key="trends invalid").set_value(True).run()
+    assert test.query_params["invalid"] in ("yes", ["yes"])
+    assert values(test, "trends points table")["Latency"] == [5.0, 5.0, 9.0]
+    everything = run(model=model, undated="yes")
+    points = values(everything, "trends points table")
+    assert [version.split(" ")[-1] for version in points["Software"]][:2] == ["2.9.0", "2.10.0"]
+    assert "worse" not in plain(everything.subheader[0].value)
+    undated = run(model=model, undated="yes", x="time")
+    assert values(undated, "trends points table")["Latency"] == [5.0, 5.0]
 
 
 def test_what_the_address_says_in_vain_is_named(asked: str) -> None:
@@ -222,5 +264,46 @@ def test_a_model_chosen_from_the_list_shows_its_history(page: Any, dashboards: A
     page.page.get_by_role("combobox", name="Model").press_sequentially("driftnet")
     page.page.get_by_role("option", name=MODEL).click()
     page.page.wait_for_function("location.search.includes('model=acme')")
-    page.page.get_by_role("heading", name="At the last change of 2 configurations").wait_for()
+    page.page.get_by_role("heading", name="4 changes of 2 configurations").wait_for()
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+def test_a_part_of_a_name_is_offered_and_never_taken(page: Any, dashboards: Any, history_url: str) -> None:
+    page.open(f"{dashboards(history_url)}/trends")
+    box = page.page.get_by_role("combobox", name="Model")
+    box.press_sequentially("acme/drifted")
+    box.press("Enter")
+    page.page.get_by_text("No model is called “acme/drifted”.").wait_for()
+    assert "model=" not in page.page.url
+    box.press_sequentially("DRIFTNET")
+    box.press("Enter")
+    page.page.wait_for_function("location.search.includes('model=acme')")
+
+
+WORDS = """() => [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].map(chart => {
+    const frame = chart.getBoundingClientRect();
+    const words = [...chart.querySelectorAll('svg text')].filter(text => text.textContent.trim() && text.textContent !== '▲'
+        && text.checkVisibility({checkOpacity: true}));
+    return {frame: [frame.left, frame.right], words: words.map(text => {
+        const box = text.getBoundingClientRect();
+        return [text.textContent, box.left, box.right, box.top, box.bottom];
+    })};
+})"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", [(1440, "light"), (390, "light")], indirect=True)
+@pytest.mark.parametrize("x", ["time", "version"])
+def test_no_words_on_a_picture_meet_or_are_cut(page: Any, dashboards: Any, history_url: str, x: str) -> None:
+    text = page.open(f"{dashboards(history_url)}/trends?model={VERSIONED}&x={x}")
+    assert "8 worse" in text
+    (chart,) = page.page.evaluate(WORDS)
+    assert any("%" in word[0] for word in chart["words"])
+    assert any("→" in word[0] for word in chart["words"])
+    for word, left, right, top, bottom in chart["words"]:
+        assert chart["frame"][0] - 1 <= left and right <= chart["frame"][1] + 1, (word, chart["frame"])
+        for other, start, end, above, below in chart["words"]:
+            apart = right <= start or end <= left or bottom <= above or below <= top
+            assert apart or (word, left) == (other, start), (word, other)
     assert page.wrong == []

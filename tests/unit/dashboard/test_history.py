@@ -8,7 +8,7 @@ import pytest
 from dashboard import regressions
 from dashboard.address import parameters
 from dashboard.screens.trends import words as history
-from dashboard.screens.trends.chart import span_of, stacked, trend
+from dashboard.screens.trends.chart import across, span_of, stacked, trend
 from dashboard.screens.trends.words import Trend, lanes, read_trend
 from presentation.charts import chart_files
 
@@ -34,7 +34,7 @@ DRIVER = {"part": "driver", "before": "550", "after": "560"}
 
 def test_an_address_is_read_back_as_it_was_written():
     asked = Trend(
-        model="a/b", metric="ttft_ms", rows=("abc", "def"), hw=("h",), platform=("cpu",), precision=("fp16",), x="order", scale="log",
+        model="a/b", metric="ttft_ms", rows=("abc", "def"), hw=("h",), platform=("cpu",), precision=("fp16",), x="order", scale="log", undated=True,
         since="2026-01-02", until="2026-02-03", days=30.0, as_of=4,
     )  # fmt: skip
     read = read_trend(parameters(asked))
@@ -95,25 +95,58 @@ def test_changes_are_listed_newest_first_with_what_came_with_them():
     found = lanes(
         [line(point(1), point(2, 1.4, step=WORSE, changed=[DRIVER]), point(3, 1.4), point(4, 1.4, changed=[DRIVER]))]
     )
-    newest, older = history.changes(found, "latency_ms", None)
-    assert newest["Change"] == "no change beyond 10 %"
-    assert (older["Before"], older["With it"], older["Run"]) == ("1.00\u202fms", "driver 550 → 560", "/runs?run=run-2")
+    ((_, change),) = history.changes(found)
+    assert [one["event_id"] for _, one in history.changes(found, every=True)] == ["event-4", "event-2"]
+    columns = {column.head: column for column in history.change_columns(history.changes(found), "latency_ms", None)}
+    assert (change["event_id"], columns["Change"].values) == ("event-2", [0.4])
+    assert (columns["Before"].shown, columns["With it"].values) == (["1.00\u202fms"], ["driver 550 → 560"])
+    assert columns["Configuration"].links == ["runs?run=run-2"]
 
 
-def test_the_sentence_names_the_newest_change_or_says_there_is_none():
-    moved = lanes([line(point(1), point(2, 1.4, step=WORSE))])
+def test_the_sentence_counts_what_the_table_lists():
+    back = {**WORSE, "state": "better", "change": -0.3, "low": -0.35, "high": -0.25}
+    moved = lanes(
+        [line(point(1), point(2, 1.4, step=WORSE), point(3, 1.0, step=back), point(4, 1.0, changed=[DRIVER]))]
+    )
     said = history.sentence(moved, "latency_ms", None).replace("\u202f", " ")
     assert said == (
-        "At the last change of 1 configuration: 1 worse. Newest: acme-one · cpu · fp32 · batch 1, ▼ 40 % longer (35–46 %), 2 Oct 2026."
+        "2 changes of 1 configuration: 1 worse, 1 better. Newest: acme-one · cpu · fp32 · batch 1, ▲ 30 % shorter (25–35 %), 3 Oct 2026."
     )
+    assert len(history.change_columns(history.changes(moved), "latency_ms", None)[0].values) == 2
     assert "no change beyond 10 %" in history.sentence(lanes([line(point(1), point(2))]), "latency_ms", None)
     assert "nothing to compare" in history.sentence(lanes([line(point(1))]), "latency_ms", None)
+    unclear = lanes([line(point(1), point(2, 1.3, step={**WORSE, "state": "unclear", "why": "no interval"}))])
+    assert history.sentence(unclear, "latency_ms", None).endswith("1 beyond 10 % is too close to call.")
+
+
+def test_what_is_doubted_is_left_out_and_counted():
+    doubted = [point(2, verdict="invalid"), point(3, origin="simulated")]
+    (lane,) = lanes([line(point(1), *doubted, point(4))])
+    kept, out = history.left_out(lane, Trend(model="m"))
+    assert ([one["event_id"] for one in kept.points], out) == (["event-1", "event-4"], {"invalid": 1, "simulated": 1})
+    kept, _ = history.left_out(lane, Trend(model="m", invalid=True))
+    assert [one["event_id"] for one in kept.points] == ["event-1", "event-2", "event-4"]
+
+
+def test_versions_stand_in_their_order_where_dates_are_missing():
+    undated = [
+        line(point(at, time=None, runtime_version=version), configuration=version)
+        for at, version in enumerate(("10.1", "8.4", "9"), 1)
+    ]
+    (lane,) = lanes(undated, "version")
+    assert [one["runtime_version"] for one in lane.points] == ["8.4", "9", "10.1"]
+    places, words = history.numbered([lane], "version")
+    assert (places, words) == ({"event-2": 1, "event-3": 2, "event-1": 3}, ["8.4", "9", "10.1"])
+    on = across([lane], "version")
+    drawn = trend(lane, "latency_ms", "smaller", span_of([lane], on), on=on).to_dict()
+    assert '["8.4", "9", "10.1"][datum.value - 1]' in drawn["encoding"]["x"]["axis"]["labelExpr"]
+    assert {one["when"] for one in drawn["layer"][0]["data"]["values"]} == {"not said"}
 
 
 def test_a_chart_joins_only_points_of_one_stretch():
     later = point(2, 1.4, step=WORSE, changed=[DRIVER], verdict="suspect")
     (lane,) = lanes([line(point(1), later, point(3, verdict="invalid"))])
-    drawn = trend(lane, "latency_ms", "smaller", span_of([lane], "time"), theme="light").to_dict()
+    drawn = trend(lane, "latency_ms", "smaller", span_of([lane], across([lane], "time")), theme="light").to_dict()
     alt.LayerChart.validate(drawn)
     (drawn,) = drawn["layer"]
     # A ring, a cross and a tick with words; no layer of what is not there.
@@ -121,7 +154,7 @@ def test_a_chart_joins_only_points_of_one_stretch():
         "line", "rule", "point", "point", "point", "rule", "text", "text", "text",
     ]  # fmt: skip
     (plain,) = lanes([line(point(1), point(2))])
-    few = trend(plain, "latency_ms", "smaller", span_of([plain], "time")).to_dict()["layer"][0]
+    few = trend(plain, "latency_ms", "smaller", span_of([plain], across([plain], "time"))).to_dict()["layer"][0]
     assert [layer["mark"]["type"] for layer in few["layer"]] == ["line", "rule", "point"]
     (joined,) = [layer for layer in drawn["layer"] if layer["mark"]["type"] == "line"]
     assert joined["encoding"]["detail"]["field"] == "segment"
@@ -134,11 +167,11 @@ def test_a_chart_joins_only_points_of_one_stretch():
 
 def test_by_order_places_are_even_and_shared():
     found = lanes([line(point(1), point(9)), line(point(4), alike="b" * 32, configuration="c2", batch_size=8)])
-    assert history.numbered(found) == {"event-1": 1, "event-4": 2, "event-9": 3}
-    assert span_of(found, "order") == (0.5, 3.5)
+    assert history.numbered(found, "order") == ({"event-1": 1, "event-4": 2, "event-9": 3}, [])
+    assert span_of(found, across(found, "order")) == (0.5, 3.5)
 
 
-@pytest.mark.parametrize("x", ["time", "order"])
+@pytest.mark.parametrize("x", ["time", "order", "version"])
 def test_pictures_of_lanes_stand_one_above_the_other(x):
     found = lanes(
         [
@@ -146,10 +179,9 @@ def test_pictures_of_lanes_stand_one_above_the_other(x):
             line(point(4), alike="b" * 32, configuration="c2", batch_size=8),
         ]
     )
-    numbered = history.numbered(found) if x == "order" else None
+    on = across(found, x)
     panels = [
-        (lane.name, trend(lane, "latency_ms", "smaller", span_of(found, x), numbered=numbered, picture=True))
-        for lane in found
+        (lane.name, trend(lane, "latency_ms", "smaller", span_of(found, on), on=on, picture=True)) for lane in found
     ]
     alt.VConcatChart.validate(stacked(panels, "dark").to_dict())
     drawn = chart_files.svg(
@@ -168,6 +200,9 @@ def test_what_got_worse_is_a_sentence_and_lines_with_links():
     assert regressions.sentence(found, 7) == (
         "1 value is worse than before the last 7 days, and 1 no longer passes; 3 configurations were tried again."
     )
+    columns = {column.head: column for column in regressions.columns(found, None)}
+    assert columns["Configuration"].links == ["trends?model=a/b&hw=acme-one&platform=cpu"] * 2
+    assert (columns["Change"].values, columns["Before"].values) == ([0.4, None], [1.0, None])
     first, second = regressions.lines(found, None)
     assert first["Over time"] == "/trends?model=a/b&hw=acme-one&platform=cpu"
     assert second["Now"] == "error at run: no"
