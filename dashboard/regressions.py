@@ -1,8 +1,8 @@
-"""What got worse over the last days, in words: what `GET /v1/regressions` says as a sentence and as lines with links."""
+"""What got worse over the last days: what `GET /v1/regressions` says as a sentence, as lines and columns with links, and as dots."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 from urllib.parse import urlencode
@@ -10,10 +10,15 @@ from urllib.parse import urlencode
 from dashboard.screens.trends.words import METRICS, change_words, scale_for
 from dashboard.tables.result_table import Column
 from presentation import formatting
+from presentation.charts.metrics import Metric
 
-__all__ = ["columns", "lines", "sentence", "span_words"]
+__all__ = ["WORSE_BY", "columns", "dots", "lines", "sentence", "span_words", "worst"]
 
 Row = Mapping[str, Any]
+WORSE_BY = Metric(
+    "worse_by", "worse_by_low", "worse_by_high", "Worse by", lambda _: formatting.Scale("%", 0.01), "larger is worse"
+)
+"""How much a figure got worse, as a share of what it was; half as fast is as bad as twice as long."""
 
 
 def lines(row: Row, zone: tzinfo | None) -> list[dict[str, Any]]:
@@ -39,7 +44,9 @@ def columns(row: Row, zone: tzinfo | None) -> list[Column]:
         ),
         Column(
             head="Change",
-            values=[abs(change["change"]) if isinstance(change["before"], Mapping) else None for change in changes],
+            values=[
+                _worse_by(change)["worse_by"] if isinstance(change["before"], Mapping) else None for change in changes
+            ],
             shown=[line["Change"] for line in shown],
         ),
         Column(head="Before", values=measured("before"), shown=[line["Before"] for line in shown]),
@@ -57,6 +64,43 @@ def columns(row: Row, zone: tzinfo | None) -> list[Column]:
         ),
     ]
     return made if shown else []
+
+
+def dots(changes: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return changes as an interval chart draws them."""
+    return [
+        {
+            "named": f"{change['title']} · {_figure(change).lower()}",
+            "platform": change["platform"],
+            "basis": "measured",
+            **_worse_by(change),
+        }
+        for change in changes
+    ]
+
+
+def worst(row: Row) -> str:
+    """Say which figure got worse the most."""
+    change = row["changes"][0]
+    return f"{change['title']}, {_figure(change).lower()} {change_words(change, _metric(change)).lstrip('▼ ')}"
+
+
+def _worse_by(change: Row) -> dict[str, float | None]:
+    """Return a change and its interval in the worse direction."""
+    values = {"worse_by": change["change"], "worse_by_low": change["low"], "worse_by_high": change["high"]}
+    if change["change"] >= 0:
+        return values
+    turned = {name: None if value is None or value <= -1 else 1 / (1 + value) - 1 for name, value in values.items()}
+    return {**turned, "worse_by_low": turned["worse_by_high"], "worse_by_high": turned["worse_by_low"]}
+
+
+def _metric(row: Row) -> str:
+    column = str(row["column"])
+    return "latency_ms" if column in ("latency_p50_ms", "latency_mean_ms") else column
+
+
+def _figure(row: Row) -> str:
+    return METRICS.get(_metric(row), _metric(row))
 
 
 def span_words(days: float) -> str:
@@ -83,8 +127,7 @@ def sentence(row: Row, days: float) -> str:
 
 
 def _worse_row(row: Row, zone: tzinfo | None) -> dict[str, Any]:
-    column = str(row["column"])
-    metric = "latency_ms" if column in ("latency_p50_ms", "latency_mean_ms") else column
+    metric = _metric(row)
     before, after = row["before"], row["after"]
     scale = scale_for(metric, [before["value"]])
     return {
@@ -93,7 +136,7 @@ def _worse_row(row: Row, zone: tzinfo | None) -> dict[str, Any]:
         "Now": scale.show(after["value"], after.get("low"), after.get("high")),
         "Configuration": row["title"],
         **_links(row, metric, zone),
-        "Figure": METRICS.get(metric, metric),
+        "Figure": _figure(row),
     }
 
 

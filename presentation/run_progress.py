@@ -18,6 +18,7 @@ __all__ = [
     "heard",
     "length",
     "progress",
+    "seconds",
     "source_words",
     "state",
     "verdicts",
@@ -83,6 +84,8 @@ def length(run: Run) -> str:
         if run.planned
         else _counted(done(run), "row")
     ]
+    if run.kernels and not run.rows:
+        parts = [f"{formatting.count(run.kernels)} kernels timed"]
     if run.rows_failed:
         parts.append(f"{formatting.count(run.rows_failed)} failed")
     if run.rows_tested:
@@ -115,17 +118,24 @@ def duration(run: Run, now: datetime | None = None) -> str:
 
     An import says when its file is from, and not how long anything took.
     """
-    begin, end = run.started_at, run.finished_at or now
-    if begin is None or end is None or _aware(end) < _aware(begin) or run.kind == "import":
+    took = seconds(run, now)
+    if took is None:
         return formatting.MISSING
-    seconds = int((_aware(end) - _aware(begin)).total_seconds())
-    if seconds < 60:
-        return f"{seconds}\u202fs"
-    minutes, seconds = divmod(seconds, 60)
+    if took < 60:
+        return f"{took}\u202fs"
+    minutes, left = divmod(took, 60)
     if minutes < 60:
-        return f"{minutes}\u202fmin {seconds}\u202fs"
+        return f"{minutes}\u202fmin {left}\u202fs"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}\u202fh {minutes}\u202fmin"
+
+
+def seconds(run: Run, now: datetime | None = None) -> int | None:
+    """Return the whole seconds that `duration` writes; None where that is not known."""
+    begin, end = run.started_at, run.finished_at or now
+    if begin is None or end is None or _aware(end) < _aware(begin) or run.kind == "import":
+        return None
+    return int((_aware(end) - _aware(begin)).total_seconds())
 
 
 def _counted(number: int, word: str) -> str:

@@ -31,6 +31,7 @@ Columns = Annotated[
 ]
 Limit = Annotated[int, QueryParameter(ge=1, le=LONGEST)]
 From = Annotated[str | None, QueryParameter(max_length=500, description="The Assay-Next-Cursor of the page before.")]
+Verdicts = Annotated[list[str] | None, QueryParameter(max_items=10, description="Rows with one of these verdicts.")]
 Batch = Annotated[int | None, QueryParameter(ge=1, le=2**53 - 1)]
 
 
@@ -67,6 +68,7 @@ async def table(
     configuration: Text = None,
     run_id: Text = None,
     batch_size: Batch = None,
+    verdict: Verdicts = None,
 ) -> Response[bytes]:
     """Return rows of a view in its own order and types; all pages of a cursor are of the first one's position.
 
@@ -90,6 +92,7 @@ async def table(
         "configuration": configuration,
         "run_id": run_id,
         "batch_size": batch_size,
+        "verdict": verdict,
     }
     wanted = columns.split(",") if columns else []
 

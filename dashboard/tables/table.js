@@ -1,8 +1,8 @@
 // The browser's side of `dashboard/tables/result_table.py`: it draws the rows, sorts them by their raw values, and leads the keyboard.
 
 const kept = new Map();
-// Letters from which a text may be cut: it is told in full to who points at it.
-const LONG = 40;
+// Letters from which a text takes several lines.
+const WRAPPED = 40;
 
 export default function ({ parentElement, data, key }) {
   const sent = JSON.stringify(data);
@@ -42,7 +42,7 @@ class Table {
   drawHead() {
     const row = made("tr", "");
     this.data.columns.forEach((column, at) => {
-      const cell = made("th", column.number ? "number" : "", { scope: "col", title: column.help });
+      const cell = made("th", kind(column), { scope: "col", title: column.help });
       const button = made("button", "", { type: "button", textContent: column.head });
       button.append(made("span", "arrow", { ariaHidden: "true" }));
       button.addEventListener("click", () => this.sort(at));
@@ -101,15 +101,15 @@ class Table {
   row(at) {
     const row = made("tr", "", { tabIndex: -1 });
     this.data.columns.forEach((column, place) => {
-      const cell = made(place ? "td" : "th", column.number ? "number" : "");
+      const cell = made(place ? "td" : "th", kind(column));
       if (!place) cell.scope = "row";
       if (column.number) cell.dataset.value = column.values[at] ?? "";
       if (column.parts) cell.append(mixed(column.parts[at], this.data.colours));
       const text = column.shown[at];
-      if (text.length > 40) cell.classList.add("long");
+      if (text.length > WRAPPED || text.includes("\n")) cell.classList.add("wraps");
       const link = column.links?.[at];
       if (link) cell.append(made("a", "", { href: link, textContent: text }));
-      else cell.append(made("span", column.values[at] === null ? "missing" : "", { textContent: text, title: text.length > LONG ? text : "" }));
+      else cell.append(made("span", column.values[at] === null ? "missing" : "", { textContent: text }));
       if (column.low) cell.append(this.scales[place](column, at));
       if (column.share) cell.append(filled(column.share[at]));
       row.append(cell);
@@ -145,6 +145,11 @@ class Table {
     area.remove();
     button.focus();
   }
+}
+
+// How a column is laid out. Bars of parts begin at one line.
+function kind(column) {
+  return [column.number && "number", column.parts && "parts"].filter(Boolean).join(" ");
 }
 
 // Intervals of a column share one scale: from zero, or in powers of ten where the largest value is thirty times the smallest.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from ingest.projection.tables import Tables
@@ -69,14 +71,13 @@ SELECT DISTINCT run_id FROM (
     UNION ALL SELECT run_id, hardware_id FROM kernel_tables
 ) WHERE hardware_id = $hardware
 """
-# Why rows of a run are not valid: reasons that differ in their figures alone are one.
+# Why rows of a run are not valid: reasons that differ in their figures alone are one, with the texts that it has.
 _REASONS = r"""
-SELECT reason, count(*) AS rows FROM (
-    SELECT DISTINCT position, regexp_replace(reason, '[-+±]?\d+(\.\d+)?(e[-+]?\d+)?( ?%)?', '…', 'g') AS reason FROM (
-        SELECT position, unnest(from_json(verdict_reasons, '["VARCHAR"]')) AS reason FROM measurements WHERE run_id = $run
-    )
-) GROUP BY reason ORDER BY rows DESC, reason LIMIT 20
+SELECT count(DISTINCT position) AS rows, list_sort(list(DISTINCT reason)) AS said FROM (
+    SELECT position, unnest(from_json(verdict_reasons, '["VARCHAR"]')) AS reason FROM measurements WHERE run_id = $run
+) GROUP BY regexp_replace(reason, $figure, '…', 'g') ORDER BY rows DESC, said LIMIT 20
 """
+_FIGURE = r"\b\d+(?:,\d{3})*(?:\.\d+)?"
 # Facts of a run that were taken back one by one, with the reason.
 _TAKEN_BACK = """
 SELECT target_event_id AS event_id, reason, retraction.position
@@ -97,12 +98,22 @@ SELECT coalesce(list_sort(list(DISTINCT hardware_id)), []) FROM (
     UNION ALL SELECT hardware_id FROM main.kernel_table WHERE position <= $at
 )
 """
-_NARROW = ("run_id", "position", "kind", "origin", "outcome", "hardware", "retracted_because")
+_NARROW = (
+    "run_id",
+    "position",
+    "started_at",
+    "recorded_at",
+    "kind",
+    "origin",
+    "outcome",
+    "hardware",
+    "retracted_because",
+)
 _PLAIN = ("driver", "os", "kernel", "python", "cpu", "machine", "hypervisor", "memory_bytes")
 
 
 class RunPage(NamedTuple):
-    """A page of runs, newest first, how many there are of the kind asked for, and what may be asked for."""
+    """A page of runs, newest first by when they began, how many there are of the kind asked for, and what may be asked for."""
 
     rows: list[Row]
     total: int
@@ -110,11 +121,11 @@ class RunPage(NamedTuple):
 
 
 def found(tables: Tables, filters: Mapping[str, str | None], offset: int, limit: int) -> RunPage:
-    """Return runs by `run_id`, `kind`, `origin`, `outcome` and `hardware`, each with what is there of it.
+    """Return runs by `run_id`, `kind`, `origin`, `outcome` and `hardware`, the newest first, each with what is there of it.
 
     A run is on a hardware that it named or that it has facts of; names may be aliases.
     """
-    every = tables.view("runs", columns=_NARROW, descending=True).to_pylist()
+    every = _by_time(tables, _NARROW)
     wanted = [row for row in every if _fits(row, filters)]
     if hardware := filters.get("hardware"):
         name = tables.resolve_hardware(hardware)
@@ -138,7 +149,10 @@ def one(tables: Tables, run_id: str) -> Row | None:
     now, before = (_environment(tables, row) for row in (run, previous))
     return {
         "run": run,
-        "reasons": _rows(tables, _REASONS, {"run": run_id}),
+        "reasons": [
+            {"reason": _spanned(row["said"]), "rows": row["rows"]}
+            for row in _rows(tables, _REASONS, {"run": run_id, "figure": _FIGURE})
+        ],
         "retractions": tables.cursor.sql(_TAKEN_BACK, params={"at": tables.position, "run": run_id})
         .to_arrow_table()
         .to_pylist(),
@@ -146,6 +160,29 @@ def one(tables: Tables, run_id: str) -> Row | None:
         "previous": previous,
         "differs": None if now is None or before is None else differs(before, now),
     }
+
+
+def _began(row: Row) -> tuple[datetime, int]:
+    """Return by what runs are ordered: when one began, or when it came where it does not say, then its position."""
+    return row["started_at"] or row["recorded_at"], row["position"]
+
+
+def _by_time(tables: Tables, columns: Sequence[str]) -> list[Row]:
+    """Return all runs, the newest first."""
+    return sorted(tables.view("runs", columns=columns).to_pylist(), key=_began, reverse=True)
+
+
+def _spanned(said: Sequence[str]) -> str:
+    """Write reasons that differ in their figures alone as one, with the least and the most of each figure."""
+    figure = re.compile(_FIGURE, re.ASCII)
+    words = figure.split(said[0])
+    columns = zip(*(figure.findall(text) for text in said), strict=True)
+    return words[0] + "".join(f"{_span(figures)}{word}" for figures, word in zip(columns, words[1:], strict=True))
+
+
+def _span(figures: Sequence[str]) -> str:
+    ordered = sorted(set(figures), key=lambda figure: float(figure.replace(",", "")))
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]}–{ordered[-1]}"
 
 
 def differs(before: Row, now: Row) -> dict[str, list[Any]]:
@@ -200,8 +237,7 @@ def _whole(tables: Tables, ids: Sequence[str]) -> list[Row]:
 def _before(tables: Tables, run: Row) -> Row | None:
     """Return the newest earlier run that named a device of this one."""
     devices = _named(tables, run)
-    every = tables.view("runs", columns=(*_NARROW, "started_at", "environment_fingerprint"), descending=True)
-    earlier = (row for row in every.to_pylist() if row["position"] < run["position"])
+    earlier = (row for row in _by_time(tables, (*_NARROW, "environment_fingerprint")) if _began(row) < _began(run))
     keep = ("run_id", "position", "started_at", "environment_fingerprint")
     return next(({name: row[name] for name in keep} for row in earlier if devices & _named(tables, row)), None)
 

@@ -81,11 +81,20 @@ def one(run_id: str, position: int) -> OneRun:
 
 
 @kept(max_entries=64)
-def rows(run_id: str, cursor: str | None, limit: int, position: int) -> SentRows[MeasuredRow]:
-    """Return one page of a run's measurements, in the order in which they came."""
+def rows(
+    run_id: str, cursor: str | None, limit: int, position: int, *, doubtful: bool = False
+) -> SentRows[MeasuredRow]:
+    """Return one page of a run's measurements, or of those that are suspect or invalid, in the order in which they came."""
     columns = ",".join(MeasuredRow.__struct_fields__)
+    verdict = ["suspect", "invalid"] if doubtful else None
     answer = client().page(
-        "tables/measurements", cursor=cursor, limit=limit, run_id=run_id, columns=columns, as_of=position
+        "tables/measurements",
+        cursor=cursor,
+        limit=limit,
+        run_id=run_id,
+        verdict=verdict,
+        columns=columns,
+        as_of=position,
     )
     checked(dict(answer), "items")
     return sent_rows(answer["items"], MeasuredRow, answer.get("next_cursor"))

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 
 import altair as alt
 import msgspec
+import pandas as pd
 import streamlit as st
 
 from dashboard import menu
 from dashboard.downloads import picture_files, stem, table_files
-from dashboard.frame import Download, chart, downloads, escape, guarded, plain_table, theme, zone
+from dashboard.frame import Download, chart, downloads, escape, folded, guarded, theme, zone
 from dashboard.screens.runs import query as asking
 from dashboard.screens.runs import samples
 from dashboard.screens.runs.query import OneRun
+from dashboard.tables.result_table import Column, columns_of, result_table
 from domain.answers.run import Fact, LoggedEvent
 from domain.errors import Expired, NotFound
 from domain.events import MEASUREMENT_RECORDED
@@ -38,12 +40,11 @@ def show(event: LoggedEvent, row: OneRun, at: int) -> None:
             _measurement(event, fact, at)
         else:
             _outcome(fact)
+        with guarded("Asked and actual"):
+            _asked(fact)
         _details("Load", loads.lines(sent["data"]))
         if event.type == MEASUREMENT_RECORDED:
             _details("Energy", energy.lines(sent["data"]))
-        with guarded("Asked and actual"):
-            st.subheader("Asked → actual", anchor=False)
-            plain_table(samples.asked(fact), hide_index=True)
         _links(fact)
     else:
         st.markdown(f"This event is of type {escape(event.type)}.")
@@ -60,7 +61,11 @@ def _head(event: LoggedEvent, fact: Fact, row: OneRun) -> None:
             icon=":material/undo:",
         )
     gone = taken or row.run.retracted_because
-    st.subheader(f"~~{sentence}~~" if gone else sentence, anchor=False)
+    reasons = fact.validity.reasons if fact.validity else []
+    with st.container(key="answer"):
+        st.subheader(f"~~{sentence}~~" if gone else sentence, anchor=False)
+        if reasons:
+            st.warning("  \n".join(escape(reason) for reason in reasons), icon=":material/warning:")
     parts = [
         formatting.when(event.time, zone()) if event.time else f"came {formatting.date(event.recorded_at, zone())}"
     ]
@@ -70,32 +75,41 @@ def _head(event: LoggedEvent, fact: Fact, row: OneRun) -> None:
     if fact.model.weights == "random":
         parts.append("random weights: speed and memory are right, outputs are not")
     st.caption(escape(" · ".join(parts)))
-    reasons = fact.validity.reasons if fact.validity else []
-    if reasons:
-        st.warning(escape("; ".join(reasons)), icon=":material/warning:")
 
 
 def _measurement(event: LoggedEvent, fact: Fact, at: int) -> None:
     drawn = _samples(event, fact)
-    with guarded("The stages"):
-        _stages(fact, drawn)
     if drawn is not None:
         with guarded("The samples"):
             _series(event, fact, drawn, at)
     with guarded("The metrics"):
         st.subheader("Metrics", anchor=False)
-        table = samples.metrics(fact)
-        st.dataframe(
-            table, hide_index=True, row_height=36, height="content", alt="Metrics of the row with their verdicts"
-        )
+        columns = columns_of(samples.metrics(fact))
+        result_table(columns, key=f"{PAGE} metrics", words="Metrics of the row with their verdicts")
+    with guarded("The stages"):
+        _stages(fact, drawn)
+
+
+def _asked(fact: Fact) -> None:
+    """Show what was asked for beside what did the work, at once where they differ."""
+    table = samples.asked(fact)
+    folded(
+        "Asked → actual",
+        lambda: result_table(columns_of(table), key=f"{PAGE} asked", words="What was asked for, and what did the work"),
+        key=f"{PAGE} fold asked",
+        expanded=(table["Same"] == samples.DIFFERS).any(),
+    )
 
 
 def _details(head: str, names: Sequence[tuple[str, str]]) -> None:
-    """Show what is said of one thing, as names and words; nothing where nothing is."""
+    """Offer what is said of one thing, as names and words; nothing where nothing is."""
     if names:
+        columns = [
+            Column(head="What", values=[name for name, _ in names]),
+            Column(head="Said", values=[words for _, words in names]),
+        ]
         with guarded(head):
-            st.subheader(head, anchor=False)
-            plain_table([{"What": name, "Said": words} for name, words in names], hide_index=True)
+            folded(head, lambda: result_table(columns, key=f"{PAGE} {head}", words=head), key=f"{PAGE} fold {head}")
 
 
 def _samples(event: LoggedEvent, fact: Fact) -> Picture | None:
@@ -117,11 +131,13 @@ def _stages(fact: Fact, drawn: Picture | None) -> None:
     stages = samples.stages(fact, drawn)
     if not any(item.end for item in stages):
         return
-    st.subheader("Stages", anchor=False)
     sentence = ", ".join(f"{item.stage} {item.took}" for item in stages if item.end is not None)
-    rows = msgspec.to_builtins(stages)
-    drawn_stages = stages_chart.stages(rows, fact.execution.platform, theme=theme())
-    chart(drawn_stages, key=f"{PAGE} stages", words=f"Stages of the row: {sentence}")
+    drawn_stages = stages_chart.stages(msgspec.to_builtins(stages), fact.execution.platform, theme=theme())
+    folded(
+        f"Stages: {sentence}",
+        lambda: chart(drawn_stages, key=f"{PAGE} stages", words=f"Stages of the row: {sentence}"),
+        key=f"{PAGE} fold stages",
+    )
 
 
 def _series(event: LoggedEvent, fact: Fact, drawn: Picture, at: int) -> None:
@@ -185,7 +201,7 @@ def _outcome(fact: Fact) -> None:
     checks = fact.checks or {}
     if checks.get("outputs"):
         st.subheader("Outputs", anchor=False)
-        st.dataframe(list(checks["outputs"]), hide_index=True, height="content", alt="What was compared")
+        result_table(columns_of(pd.DataFrame(checks["outputs"])), key=f"{PAGE} outputs", words="What was compared")
     elif checks:
         st.json(checks, expanded=1)
 

@@ -7,14 +7,13 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import msgspec
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from assay.client.row_types import Run
 from dashboard.downloads import sent_files, stem
-from dashboard.frame import downloads, escape, guarded, provenance, titled, to_paste, zone
-from dashboard.page_state import adopt, go, turn, widget
+from dashboard.frame import downloads, escape, folded, guarded, header, provenance, titled, to_paste, zone
+from dashboard.page_state import adopt, go, say, turn, widget
 from dashboard.screens.runs import query as asking
 from dashboard.screens.runs import row_view
 from dashboard.screens.runs import words as runs
@@ -22,63 +21,98 @@ from dashboard.screens.runs.live_view import live
 from dashboard.screens.runs.query import OneRun
 from dashboard.screens.runs.words import Runs
 from dashboard.service import SentRows
+from dashboard.tables.result_table import Column, result_table
 from domain.answers.run import LoggedEvent, MeasuredRow, PreviousRun, RowReason, TriedRow
 from presentation import formatting, run_progress
 
 __all__ = ["show"]
 
 PAGE = "runs"
-PAGE_ROWS = 50
+PAGE_ROWS = 200
+MOST_REASONS = 3
 NAMES = {"row": "Row", "rows": "Rows", "failures": "Failures", "tests": "Tests", "environment": "Environment"}
 
 
-def show(request: Runs, at: int, strip: DeltaGenerator) -> None:
-    """Show the run that is named, or the one that the row named is of."""
+def show(request: Runs, at: int, head: DeltaGenerator, strip: DeltaGenerator) -> None:
+    """Show the run that is named, or the one that the row named is of; its name goes into the place `head`."""
     event = asking.event(request.row) if request.row else None
     run_id = request.run or (event and event.run_id) or ""
-    if st.button("All runs", icon=":material/arrow_back:", type="tertiary", key=f"{PAGE} back"):
-        turn(PAGE, Runs(as_of=request.as_of))
     result = asking.one(run_id, at)
     run = result.run
+    say(PAGE, request)
+    name = runs.heading(run)
+    with head.container():
+        if event and event.fact:
+            header(event.fact.model.id.rpartition("/")[2], f"One row of {escape(name)}: can I trust it?", slug=event.id)
+        else:
+            header(f"{name[:1].upper()}{name[1:]}", "What happened, and can I trust it?", slug=run_id)
     with strip:
         fixed = msgspec.structs.replace(request, run=run_id, as_of=at)
         words = (
             f"position {formatting.count(at)} · run {run_id} · {run_progress.source_words(run.source, run.attestation)}"
         )
-        provenance(PAGE, words, fixed, terminal=f"assay runs show {run_id} --samples")
-    titled(f"{runs.heading(run)} {run_id[:13]}", "Runs")
-    _head(run)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if st.button("All runs", icon=":material/arrow_back:", type="tertiary", key=f"{PAGE} back"):
+                turn(PAGE, Runs(as_of=request.as_of))
+            provenance(PAGE, words, fixed, terminal=f"assay runs show {run_id} --samples")
+    titled(f"{name} {run_id[:13]}", "Runs")
+    request = msgspec.structs.replace(request, run=run_id)
+    if not request.row:
+        _head(run, at, result.reasons)
     if request.as_of is None and not run.outcome:
         live(at, run_id)
-    request = msgspec.structs.replace(request, run=run_id)
     tab = _tab(request, run)
     with guarded(NAMES[tab]):
         _shown(request, at, result, event, tab)
 
 
-def _head(run: Run) -> None:
+def _head(run: Run, at: int, reasons: Sequence[RowReason]) -> None:
+    """Say what happened, why rows are doubted, and what mends it."""
     now = datetime.now(UTC)
     if why := run.retracted_because:
         st.error(
             f"This run was taken back: {escape(why)}. Its rows are in no answer and in no training.",
             icon=":material/undo:",
         )
-    sentence = runs.sentence(run, now)
     with st.container(key="answer"):
-        st.subheader(escape(sentence), anchor=False)
+        st.subheader(escape(runs.sentence(run, now)), anchor=False)
+        if reasons:
+            st.markdown("\n".join(_reason(reason) for reason in reasons[:MOST_REASONS]))
+    if len(reasons) > MOST_REASONS:
+        further = reasons[MOST_REASONS:]
+        counted = "1 more reason" if len(further) == 1 else f"{len(further)} more reasons"
+        more = "\n".join(_reason(reason) for reason in further)
+        folded(counted, lambda: st.markdown(more) and None, key=f"{PAGE} reasons")
+    with guarded("What mends it"):
+        doubted = asking.rows(run.run_id, None, PAGE_ROWS, at, doubtful=True).items if _doubtful(run) else []
+        failed = asking.outcomes("failures", run.run_id, None, PAGE_ROWS, at).items if run.rows_failed else []
+        if mends := runs.mending(run, doubted, failed, now):
+            st.markdown(escape(mends.words))
+            to_paste(mends.command)
+    st.caption(escape(_circumstances(run)))
+
+
+def _reason(reason: RowReason) -> str:
+    rows = "1 row" if reason.rows == 1 else f"{formatting.count(reason.rows)} rows"
+    return f"- {escape(reason.reason)} :gray[({rows})]"
+
+
+def _circumstances(run: Run) -> str:
     begun = run.started_at
-    parts = [f"{'began' if begun else 'came'} {formatting.when(begun or run.recorded_at, zone())}"]
+    parts = [f"{'began' if begun else 'added'} {formatting.when(begun or run.recorded_at, zone())}"]
     if (took := run_progress.duration(run)) != formatting.MISSING:
         parts.append(f"took {took}")
     if run.models:
         parts.append(f"{formatting.count(run.models)} models" if run.models != 1 else "1 model")
         parts.append(", ".join(run.platforms or []))
-    if (refused := (run.failed or 0) - (run.rows_failed or 0)) > 0 and run.kind == "import":
-        parts.append(f"{formatting.count(refused)} rows of the file were refused")
     parts += [words for words in (run.reference, run.licence) if words]
     if run.reason:
         parts.append(f"ended because {run.reason}")
-    st.caption(escape(" · ".join(parts)))
+    return " · ".join(parts)
+
+
+def _doubtful(run: Run) -> int:
+    return (run.rows_suspect or 0) + (run.rows_invalid or 0)
 
 
 def _tab(request: Runs, run: Run) -> str:
@@ -111,7 +145,6 @@ def _shown(runs: Runs, at: int, row: OneRun, event: LoggedEvent | None, tab: str
     if tab == "row" and event is not None:
         row_view.show(event, row, at)
     elif tab == "rows":
-        _doubts(row.reasons)
         _rows(runs, at, run)
     elif tab in ("failures", "tests"):
         _outcomes(runs, at, run, tab)
@@ -119,20 +152,36 @@ def _shown(runs: Runs, at: int, row: OneRun, event: LoggedEvent | None, tab: str
         _environment(row)
 
 
-def _doubts(reasons: Sequence[RowReason]) -> None:
-    if reasons:
-        said = [f"- {escape(reason.reason)} :gray[({formatting.count(reason.rows)})]" for reason in reasons]
-        counted = "1 reason" if len(reasons) == 1 else f"{len(reasons)} reasons"
-        with st.expander(f"Why rows are not valid: {counted}", icon=":material/warning:"):
-            st.markdown("\n".join(said))
-
-
 def _rows(request: Runs, at: int, run: Run) -> None:
-    page = asking.rows(run.run_id, request.cursor or None, PAGE_ROWS, at)
+    """Show the rows that are suspect or invalid first, and all where the reader asks for them."""
+    doubted = _doubtful(run)
+    doubtful = bool(doubted) and request.rows != "all"
+    if doubted and doubted != run.rows:
+        doubtful = _share(request, doubted, run.rows or 0, doubtful=doubtful)
+    page = asking.rows(run.run_id, request.cursor or None, PAGE_ROWS, at, doubtful=doubtful)
     if not page.items:
         st.info("No row of this run is in the tables." + (" They were taken back." if run.rows_retracted else ""))
         return
     _table(request, at, page, runs.measured(page.items), "rows")
+
+
+def _share(request: Runs, doubted: int, total: int, *, doubtful: bool) -> bool:
+    """Let the reader choose between the doubtful rows and all; return whether the doubtful ones are chosen."""
+    counts = dict(zip(runs.SHARES, (doubted, total), strict=True))
+    chosen = runs.SHARES[0] if doubtful else runs.SHARES[1]
+    adopt(PAGE, request, {"rows": chosen})
+    shown = st.segmented_control(
+        "Rows",
+        runs.SHARES,
+        key=widget(PAGE, "rows"),
+        format_func=lambda name: f"{name.capitalize()} ({formatting.count(counts[name])})",
+        label_visibility="collapsed",
+        required=True,
+    )
+    if shown and shown != chosen:
+        go(PAGE, msgspec.structs.replace(request, rows=shown, tab="rows", cursor=""))
+        st.rerun()
+    return doubtful
 
 
 def _outcomes(request: Runs, at: int, run: Run, tab: str) -> None:
@@ -147,42 +196,17 @@ def _outcomes(request: Runs, at: int, run: Run, tab: str) -> None:
 
 
 def _table(
-    request: Runs, at: int, page: SentRows[MeasuredRow] | SentRows[TriedRow], table: pd.DataFrame, tab: str
+    request: Runs, at: int, page: SentRows[MeasuredRow] | SentRows[TriedRow], columns: Sequence[Column], tab: str
 ) -> None:
-    """Show one page of facts; a click, or a choice by name, opens one."""
-    items = page.items
-    chosen = st.dataframe(
-        table,
-        hide_index=True,
-        row_height=36,
-        key=f"{PAGE} {tab} {at} {request.cursor}",
-        placeholder=formatting.MISSING,
-        height="content" if len(items) <= 12 else 470,
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config={"Model": st.column_config.Column(pinned=True)},
-        alt=f"{NAMES[tab]} of the run",
-    )
-    picked = [items[at].event_id for at in chosen["selection"]["rows"]]
-    named = {row.event_id: runs.named(row) for row in items}
+    """Show one page of facts; the name of each leads to it."""
+    result_table(columns, key=f"{PAGE} table {tab}", words=f"{NAMES[tab]} of the run", height=900)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        typed = st.selectbox(
-            "Open one",
-            list(named),
-            index=None,
-            key=f"{PAGE} open {tab}",
-            format_func=lambda entry: named[entry],
-            placeholder="one of these",
-            width=420,
-        )
         if request.cursor and st.button("First", icon=":material/first_page:", key=f"{PAGE} first {tab}"):
             turn(PAGE, msgspec.structs.replace(request, cursor=""))
         following = page.next_cursor
         if following and st.button("Next", icon=":material/chevron_right:", key=f"{PAGE} next {tab}"):
             turn(PAGE, msgspec.structs.replace(request, cursor=following))
         downloads(sent_files(stem("run", f"{request.run[:8]}_{tab}", at), page.sent, as_of=at), f"{PAGE} {tab}")
-    for item in [*picked, *([typed] if typed else [])]:
-        turn(PAGE, Runs(run=request.run, row=item, as_of=request.as_of))
 
 
 def _environment(row: OneRun) -> None:
@@ -191,8 +215,9 @@ def _environment(row: OneRun) -> None:
         st.info("No environment is known of this run: only our runner tells it.")
     else:
         _differences(row.differs, before)
-        table = runs.environment(now, row.differs)
-        st.dataframe(table, hide_index=True, row_height=36, height="content", alt="The environment of the run")
+        result_table(
+            runs.environment(now, row.differs), key=f"{PAGE} table environment", words="The environment of the run"
+        )
         st.caption("To copy:")
         names = ("fingerprint", *runs.KEPT_FIELDS, "libraries")
         named = {name: value for name in names if (value := getattr(now, name))}

@@ -17,7 +17,7 @@ from domain.metrics import METRICS
 from domain.samples import Picture
 from presentation import formatting, loads
 
-__all__ = ["StageTime", "asked", "metrics", "named", "percentiles", "sentence", "series", "stages", "steady"]
+__all__ = ["DIFFERS", "StageTime", "asked", "metrics", "named", "percentiles", "sentence", "series", "stages", "steady"]
 
 STAGES = {"load_ms": "load", "convert_ms": "convert", "compile_ms": "compile", "first_run_ms": "first run"}
 STOPPED = {
@@ -26,6 +26,7 @@ STOPPED = {
     "budget": "the time for it was spent",
     "samples": "one event holds no more samples",
 }
+DIFFERS = "≠ no"
 WRITTEN: dict[str, Callable[[float], str]] = {
     "ms": formatting.latency,
     "1/s": formatting.throughput,
@@ -249,4 +250,4 @@ def _actual(seen: str | None) -> str:
 def _same(wanted: str | None, seen: str | None) -> str:
     if wanted is None or seen is None or seen == STATED:
         return formatting.MISSING
-    return "✓ yes" if wanted == seen else "≠ no"
+    return "✓ yes" if wanted == seen else DIFFERS

@@ -15,13 +15,11 @@ SLOWED, STEADY = "acme/slowed", "acme/steady"
 
 
 def cells(page: Any) -> dict[str, str]:
-    """The first line of the page's first table by its heads; what a canvas draws is also written for who cannot see it."""
-    table = page.page.locator(".assay-table, [data-testid=stDataFrame]").first
-    line = table.locator("tbody tr").first.locator("th, td").or_(table.locator("canvas [role=gridcell]"))
-    line.first.wait_for(state="attached")
-    heads = table.locator("thead th").or_(table.locator("canvas [role=columnheader]"))
-    found = [[one.text_content() or "" for one in each.all()] for each in (heads, line)]
-    return {head: value.replace("\u202f", " ") for head, value in zip(*found, strict=False)}
+    """The first line of the page's table of what got worse by its heads."""
+    table = page.page.get_by_role("region", name="What got worse")
+    heads = [one.inner_text() for one in table.locator("thead th").all()]
+    values = [one.inner_text() for one in table.locator("tbody tr").first.locator("th, td").all()]
+    return {head: value.replace("\u202f", " ") for head, value in zip(heads, values, strict=True)}
 
 
 def test_what_is_slower_than_last_week_stands_on_overview_and_trends(page: Any, fresh_service: Any, build: Any) -> None:
@@ -37,6 +35,10 @@ def test_what_is_slower_than_last_week_stands_on_overview_and_trends(page: Any, 
     with dashboard_on(service.url) as url:
         for path in ("?days=1", "trends?days=1"):
             text = page.open(f"{url}/{path}")
+            if path.startswith("?"):
+                assert f"Worst: {SLOWED}" in text and "latency 30 % longer" in text
+                page.page.get_by_text("All 1 with values and runs").click()
+                page.text()
             assert "1 value is worse than before the last day; 2 configurations were tried again." in text
             line = cells(page)
             assert line["Change"].startswith("▼ 30 % longer")

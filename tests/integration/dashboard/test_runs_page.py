@@ -19,6 +19,7 @@ from assay.home import find_home
 from assay.service import ephemeral
 from domain.canonical import digest
 from presentation import formatting
+from tests.integration.dashboard.shown_tables import columns
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 MODEL, DEVICE = "acme/sampled", "acme-runner"
@@ -132,8 +133,7 @@ def test_a_failure_says_its_stage_its_error_and_what_to_try(asked: Made) -> None
 def test_a_row_without_its_samples_keeps_its_figures(asked: Made) -> None:
     test = run(row=asked.ids["lost"])
     assert "The raw samples of this row are not in the log. There were 61, digest" in plain(test.info)
-    metrics = next(one.value for one in test.dataframe if "Metric" in one.value.columns)
-    assert "10.2\u202fms (10.1–10.3)" in list(metrics["Value"])
+    assert "10.2\u202fms (10.1–10.3)" in columns(test, "Metrics of the row with their verdicts")["Value"]["shown"]
 
 
 def test_a_row_of_nobody_and_a_run_of_nobody_are_sentences(asked: Made) -> None:
@@ -148,7 +148,7 @@ def test_filters_become_the_address_and_what_is_not_there_is_said(asked: Made) -
     assert test.query_params["hw"] in (DEVICE, [DEVICE])
     assert plain(test.subheader).startswith("2 runs; the newest, bench on acme-runner, completed")
     none = run(kind="verify")
-    assert "No run is of kind verify." in plain(none.info)
+    assert "No run is of kind verify." in plain(none.subheader)
     none.button(key="runs reset").click().run()
     assert "runs; the newest" in plain(none.subheader)
 
@@ -180,18 +180,42 @@ def test_the_list_says_what_the_service_says_and_can_be_taken_away(
 
 
 @pytest.mark.browser
-def test_a_run_is_opened_by_name_and_its_address_opens_it_again(page: Any, dashboards: Any, made: Made) -> None:
+def test_the_newest_run_is_first_and_one_click_leads_to_its_reasons(page: Any, dashboards: Any, made: Made) -> None:
     page.open(f"{dashboards(made.url)}/runs?hw={DEVICE}")
-    page.page.get_by_role("combobox", name="Open a run").click()
-    page.page.get_by_role("option", name="run-b").click()
-    page.page.wait_for_function("location.search.includes('run=run-b')")
+    runs = page.page.get_by_role("region", name="Runs, newest first").locator("tbody tr")
+    assert [row.locator("a").get_attribute("href") for row in runs.all()] == ["runs?run=run-b", "runs?run=run-a"]
+    runs.first.locator("a").click()
+    page.page.get_by_role("heading", name=f"Bench on {DEVICE}", exact=True).wait_for()
+    text = page.text()
+    assert "drifting: the second half is 9% slower (1 row)" in text
+    assert "1 row is doubtful. Measure them again on an idle, cool machine:" in text
+    assert f"assay bench {MODEL} --platform openvino --precision fp32 --batch-sizes 1" in text
+    rows = page.page.get_by_role("region", name="Rows of the run").locator("tbody tr")
+    assert rows.count() == 1
+    page.page.get_by_text("All (2)", exact=True).click()
+    page.page.wait_for_function("location.search.includes('rows=all')")
+    page.text()
+    assert ["⚠ suspect" in row.inner_text() for row in rows.all()] == [True, False]
+    rows.first.locator("a").click()
+    page.page.get_by_role("heading", name="sampled", exact=True).wait_for()
+    assert made.ids["doubtful"] in page.page.url
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+def test_the_environment_says_what_changed_and_nothing_where_no_run_was_before(
+    page: Any, dashboards: Any, made: Made
+) -> None:
+    page.open(f"{dashboards(made.url)}/runs?run=run-b")
     page.page.get_by_role("radio", name="Environment").click()
     page.page.wait_for_function("location.search.includes('tab=environment')")
     said = "Differs from the run before on this machine"
     page.page.get_by_text(said).wait_for()
     again = page.open(page.page.url)
-    assert said in again
-    assert "driver" in again
+    assert said in again and "Driver\t2.0\t1.0" in again
+    first = page.open(f"{dashboards(made.url)}/runs?run=run-a&tab=environment")
+    assert "No earlier run is known on any of its devices." in first
+    assert "the same" not in first and "The run before" not in first
     page.page.get_by_role("button", name="All runs").click()
     page.page.get_by_text("runs; the newest").wait_for()
     assert page.wrong == []

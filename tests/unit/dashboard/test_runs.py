@@ -15,8 +15,10 @@ from dashboard.screens.runs import words
 from dashboard.screens.runs.query import RunPage
 from dashboard.screens.runs.words import Runs, read_runs
 from dashboard.service import SentRows
+from dashboard.tables.result_table import Column
 from domain.answers.run import MeasuredRow, TriedRow
 from domain.measured import Latency
+from presentation import formatting
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 ROW = "01a2021c-5247-7713-8e24-f7cecbfcdeb2"
@@ -93,51 +95,109 @@ def test_a_list_says_how_many_and_how_the_newest_stands() -> None:
     assert words.finding(msgspec.structs.replace(page, first=16), NOW) == "Runs 16–16 of 49"
 
 
-def test_the_picture_has_the_shares_and_the_table_the_figures() -> None:
-    made = [run(), run(run_id="run-2", rows=0, rows_valid=0, rows_suspect=0, rows_invalid=0, rows_failed=0)]
-    first, second = words.mix(made, NOW, None)
-    assert first.counts == {"valid": 92, "suspect": 7, "invalid": 1, "unjudged": 0}
-    assert first.text == "92 ✓ · 7 ⚠ · 1 ✕ · 2 failed"
-    assert first.label == "22 Nov 2026 11:50 UTC · bench on acme-one"
-    assert first.brief == "92.0\u202f% ✓"
-    assert (second.text, second.brief) == ("no rows", "no rows")
-    tested = run(rows=0, rows_valid=0, rows_suspect=0, rows_invalid=0, rows_failed=0, rows_tested=6, tests_passed=5)
-    assert words.mix([tested], NOW, None)[0].brief == words.mix([tested], NOW, None)[0].text == "5/6 tests passed"
-    doubted = run(rows_valid=0, rows_suspect=51, rows_invalid=0, rows_unjudged=49)
-    assert words.mix([doubted], NOW, None)[0].brief == "51.0\u202f% ⚠"
-    assert words.mix([run(retracted_because="x")], NOW, None)[0].text == "retracted"
-    table = words.listed(made, NOW, None)
-    assert list(table["Valid"]) == [92, 0]
-    assert list(table["Took"]) == ["8\u202fmin 20\u202fs"] * 2
-    assert list(table["State"]) == ["completed", "completed"]
+def cells(columns: list[Column]) -> dict[str, list[str]]:
+    """The words of each column by its head, as the reader sees them."""
+    said = {column.head: column.shown or [str(value) for value in column.values] for column in columns}
+    return {head: [formatting.plain(words) for words in shown] for head, shown in said.items()}
+
+
+def test_a_list_has_a_bar_of_verdicts_and_sorts_by_raw_values() -> None:
+    nothing = {"rows_valid": 0, "rows_suspect": 0, "rows_invalid": 0, "rows_failed": 0}
+    made = [run(), run(run_id="run 2", rows=0, **nothing)]
+    columns = {column.head: column for column in words.listed(made, NOW, None)}
+    bars = columns["Verdicts"]
+    assert bars.parts is not None and bars.shown is not None and columns["Run"].links is not None
+    assert bars.parts[0] == {"valid": 92, "suspect": 7, "invalid": 1, "unjudged": 0}
+    assert (bars.values, bars.shown) == ([0.08, None], ["92 ✓ · 7 ⚠ · 1 ✕", "—"])
+    assert list(columns["Run"].links) == ["runs?run=run-1", "runs?run=run%202"]
+    assert columns["Took"].values == [500, 500]
+    assert cells(list(columns.values()))["Took"] == ["8 min 20 s"] * 2
+    assert "State" not in columns
+    assert columns["Failed"].values == [2, None]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"rows": 0, "rows_valid": 0, "rows_suspect": 0, "rows_invalid": 0, "rows_tested": 6, "tests_passed": 5}, "5/6 tests passed"),
+        ({"rows": 0, "rows_valid": 0, "rows_suspect": 0, "rows_invalid": 0, "kernels": 116}, "116 kernels"),
+        ({"rows_valid": 0, "rows_suspect": 51, "rows_invalid": 0, "rows_unjudged": 49}, "51 ⚠ · 49 ·"),
+        ({"retracted_because": "x"}, "retracted"),
+    ],
+)  # fmt: skip
+def test_the_verdicts_of_a_run_are_written(more: dict[str, Any], told: str) -> None:
+    assert cells(words.listed([run(**more)], NOW, None))["Verdicts"] == [told]
+
+
+def test_an_import_is_of_its_day_and_one_without_a_date_says_when_it_came() -> None:
     imported = run(kind="import", started_at="2022-07-19T00:00:00Z", finished_at="2022-07-19T00:00:00Z")
-    told = words.listed([imported, run(started_at=None)], NOW, ZoneInfo("America/New_York"))
-    assert list(told["Started"]) == ["19 Jul 2022", "came 22 Nov 2026 06:50 EST"]
-    assert list(told["Took"]) == ["—", "—"]
+    undated = run(started_at=None, outcome=None, last_at="2026-11-22T11:00:00Z")
+    told = cells(words.listed([imported, undated], NOW, ZoneInfo("America/New_York")))
+    assert told["Started, EST"] == ["2022-07-19", "added 2026-11-22"]
+    assert cells(words.listed([run()], NOW, ZoneInfo("America/New_York")))["Started, EST"] == ["2026-11-22 06:50"]
+    assert told["State"] == ["completed", "never ended"]
+    assert "Took" not in told
 
 
-def test_rows_are_a_table_that_says_what_is_missing() -> None:
-    full = {
-        "event_id": "e-1", "model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cpu", "precision": "fp32", "batch_size": 8,
-        "latency_p50_ms": 1.2, "latency_p50_ci95_low_ms": 1.19, "latency_p50_ci95_high_ms": 1.21, "latency_n": 61,
-        "verdict": "suspect", "verdict_reasons": ["bimodal"], "throughput_per_s": 6612.0, "peak_memory_bytes": 500_000_000,
-    }  # fmt: skip
-    less = {
-        "event_id": "e-2",
-        "model_id": "acme/tiny",
-        "hardware_id": "acme-one",
-        "platform": "cpu",
-        "latency_mean_ms": 2.0,
-    }
-    row, bare = msgspec.convert([full, less], list[MeasuredRow])
-    table = words.measured([row, bare]).to_dict("records")
-    assert table[0]["Latency p50 (95 % CI)"] == "1.20\u202fms (1.19–1.21)"
-    assert (table[0]["Verdict"], table[0]["Why"], table[0]["Peak memory MB"]) == ("⚠ suspect", "bimodal", "500")
-    assert table[1]["Latency p50 (95 % CI)"] == "2.00\u202fms (mean)"
-    assert (table[1]["Verdict"], table[1]["Throughput"], table[1]["Precision"]) == ("· no verdict", "—", "—")
+FULL = {
+    "event_id": "e-1", "model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cpu", "precision": "fp32", "batch_size": 8,
+    "latency_p50_ms": 1.2, "latency_p50_ci95_low_ms": 1.19, "latency_p50_ci95_high_ms": 1.21, "latency_n": 61,
+    "verdict": "suspect", "verdict_reasons": ["drifting: the second half is +9.1% of the first", "bimodal"],
+    "throughput_per_s": 6612.0, "peak_memory_bytes": 500_000_000,
+}  # fmt: skip
+BARE = {
+    "event_id": "e-2", "model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cpu", "latency_mean_ms": 2.0,
+}  # fmt: skip
+
+
+def test_rows_are_a_table_with_the_doubtful_first_and_their_reasons_whole() -> None:
+    valid = {**FULL, "event_id": "e-3", "verdict": "valid", "verdict_reasons": None}
+    columns = words.measured(msgspec.convert([valid, BARE, FULL], list[MeasuredRow]))
+    told = cells(columns)
+    assert told["Verdict"] == ["⚠ suspect", "· no verdict", "✓ valid"]
+    assert told["Why"][0] == "drifting: the second half is +9.1% of the first; bimodal"
+    assert told["Latency"] == ["1.20 ms (1.19–1.21)", "2.00 ms (mean)", "1.20 ms (1.19–1.21)"]
+    assert told["Peak memory, MB"][:2] == ["500", "—"]
+    by_head = {column.head: column for column in columns}
+    assert by_head["Latency"].values == [1.2, 2.0, 1.2]
+    assert by_head["Latency"].low == [1.19, None, 1.19]
+    assert by_head["Model"].links == ["runs?row=e-1", "runs?row=e-2", "runs?row=e-3"]
+    assert "Hardware" not in told
     assert words.latency(Latency(p99=3.0, p90=2.0)) == "2.00\u202fms (p90)"
     assert words.latency(Latency()) == "—"
-    assert words.named(row) == "tiny · cpu · fp32 · batch 8"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "told", "command"),
+    [
+        (["throttled: the same loop ran at 85% of its speed after the series"],
+         "1 row is doubtful. Measure them again on an idle, cool machine:",
+         "assay bench acme/tiny --platform cpu --precision fp32 --batch-sizes 8"),
+        (["3 samples; 6 are the fewest that bound a median"], "1 row is doubtful. Measure them again for longer:",
+         "assay bench acme/tiny --platform cpu --precision fp32 --batch-sizes 8 --budget 8"),
+    ],
+)  # fmt: skip
+def test_a_run_with_doubtful_rows_names_the_command_that_measures_them_again(
+    reasons: list[str], told: str, command: str
+) -> None:
+    row = msgspec.convert({**FULL, "verdict_reasons": reasons}, MeasuredRow)
+    mends = words.mending(run(plan={"method": {"budget_s": 2.0}}), [row], [], NOW)
+    assert mends == (told, command)
+
+
+def test_what_mends_a_run_is_what_is_wrong_with_it() -> None:
+    row = msgspec.convert(FULL, MeasuredRow)
+    assert words.mending(run(), [], [], NOW) is None
+    assert words.mending(run(outcome=None), [row], [], NOW) is None, "it is still running"
+    left = words.mending(run(outcome=None, last_at="2026-11-22T10:00:00Z"), [row], [], NOW)
+    assert left is not None and left.command == "assay spool send"
+    failure = msgspec.convert({**BARE, "outcome": "out_of_memory", "stage": "build", "remedy": "Use less."}, TriedRow)
+    failed = words.mending(run(), [row], [failure], NOW)
+    assert failed == ("2 failed. Use less.", "assay bench acme/tiny --platform cpu --precision fp32")
+    refused = words.mending(run(kind="import", failed=5, rows_failed=0, reference="mlperf/v 5.csv@abc"), [row], [], NOW)
+    assert refused is not None
+    assert refused.command == "assay import auto 'v 5.csv' --rejects refused.ndjson"
+    assert words.mending(run(kind="import", rows_failed=0), [row], [], NOW) is None
 
 
 def test_failures_say_how_far_they_came_and_what_to_try() -> None:
@@ -145,20 +205,25 @@ def test_failures_say_how_far_they_came_and_what_to_try() -> None:
         "event_id": "e-1", "model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cuda", "outcome": "out_of_memory", "stage": "first_run",
         "message": "no room\nat all", "remedy": "Use a smaller batch.",
     }  # fmt: skip
-    (told,) = words.failures([msgspec.convert(row, TriedRow)]).to_dict("records")
-    assert (told["Outcome"], told["Stage"], told["Message"]) == ("out of memory", "first run", "no room")
-    assert told["What to try"] == "Use a smaller batch."
+    told = cells(words.failures([msgspec.convert(row, TriedRow)]))
+    assert (told["Outcome"], told["Stage"], told["Message"]) == (["out of memory"], ["first run"], ["no room"])
+    assert told["What to try"] == ["Use a smaller batch."]
 
 
 def test_an_environment_shows_what_it_was_before_where_that_changed() -> None:
     libraries = {"torch": "2.13.0", "onnx": "1.0"}
     now = Environment(fingerprint="f-1", driver="2.0", os="Linux", memory_bytes=25_000_000_000, libraries=libraries)
-    table = words.environment(now, {"driver": ("1.0", "2.0"), "onnx": (None, "1.0"), "nncf": ("3.0", None)})
-    told = {row["What"]: (row["This run"], row["The run before"]) for row in table.to_dict("records")}
+    table = cells(words.environment(now, {"driver": ("1.0", "2.0"), "onnx": (None, "1.0"), "nncf": ("3.0", None)}))
+    told = dict(zip(table["What"], zip(table["This run"], table["The run before"], strict=True), strict=True))
     assert told == {
-        "Driver": ("2.0", "1.0"), "Operating system": ("Linux", "the same"), "Memory": ("25.0\u202fGB", "the same"),
+        "Driver": ("2.0", "1.0"), "Operating system": ("Linux", "the same"), "Memory": ("25.0 GB", "the same"),
         "torch": ("2.13.0", "the same"), "onnx": ("1.0", "—"), "nncf": ("—", "3.0"),
     }  # fmt: skip
+
+
+def test_an_environment_without_a_run_before_says_nothing_of_one() -> None:
+    table = cells(words.environment(Environment(fingerprint="f-1", driver="2.0"), None))
+    assert table == {"What": ["Driver"], "This run": ["2.0"]}
 
 
 def test_a_run_that_was_heard_of_lately_is_running() -> None:

@@ -15,7 +15,6 @@ from domain.samples import Picture, picture
 from presentation.charts import chart_files, samples_chart
 from presentation.charts.frame import MAX_MARKS
 from presentation.charts.stages_chart import stages
-from presentation.charts.verdict_chart import verdict_mix
 
 
 def fact(**more: Any) -> Fact:
@@ -156,40 +155,12 @@ def test_times_that_range_far_stand_on_a_log_axis_that_says_so() -> None:
 def test_every_picture_can_be_saved(theme: Any) -> None:
     same = sent(drawn(n=10))
     same["histogram"] = [{"low": 1.0, "high": 1.0, "count": 10}]
-    mix = {
-        "run": "run-1",
-        "label": "bench",
-        "counts": {"valid": 3, "suspect": 0, "invalid": 1, "unjudged": 0},
-        "text": "",
-        "brief": "",
-        "detail": "",
-    }
-    none = {**mix, "counts": dict.fromkeys(mix["counts"], 0)}
     charts = [
         samples_chart.samples(sent(drawn()), "cpu", theme=theme, picture=True),
         samples_chart.samples(sent(drawn(n=3000)), "qnn", theme=theme, picture=True),
         samples_chart.times(sent(drawn()), "cuda", theme=theme, picture=True),
         samples_chart.times(same, "unheard-of", theme=theme, picture=True),
         stages(msgspec.to_builtins(samples.stages(fact(), drawn())), "cpu", theme=theme, picture=True),
-        verdict_mix([mix, none], theme=theme, picture=True),
     ]
     for chart in charts:
         assert chart_files.svg(chart).startswith(b"<svg")
-
-
-def test_the_verdicts_of_a_run_fill_its_bar_and_its_figures_stand_beside() -> None:
-    counts = {"valid": 3, "suspect": 0, "invalid": 1, "unjudged": 0}
-    mix = {
-        "run": "run-1",
-        "label": "bench",
-        "counts": counts,
-        "text": "3 ✓ · 1 ✕",
-        "brief": "75 % ✓",
-        "detail": "4 rows",
-    }
-    layers = verdict_mix([mix]).to_dict()["layer"]
-    assert [(one["verdict"], one["start"], one["end"]) for one in layers[0]["data"]["values"]] == [
-        ("✓ valid", 0.0, 75.0), ("✕ invalid", 75.0, 100.0),
-    ]  # fmt: skip
-    written = [layer["data"]["values"][0][layer["encoding"]["text"]["field"]] for layer in layers[1:]]
-    assert written == ["bench", "3 ✓ · 1 ✕", "75 % ✓"]
