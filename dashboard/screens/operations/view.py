@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
 import msgspec
-import pandas as pd
 import streamlit as st
 
 from dashboard import sign_in
@@ -11,12 +15,13 @@ from dashboard.downloads import picture_files, stem, table_files
 from dashboard.frame import (
     Download,
     chart,
+    coded,
     downloads,
     dropped,
     escape,
+    folded,
     guarded,
     header,
-    plain_table,
     provenance,
     theme,
     to_paste,
@@ -26,6 +31,7 @@ from dashboard.page_state import current, go
 from dashboard.screens.operations import query as operator_data
 from dashboard.screens.operations import words as operations
 from dashboard.screens.operations.words import Operations, read_operations
+from dashboard.tables.result_table import columns_of, result_table
 from domain.answers.operations import Day, Health
 from presentation import formatting
 from presentation.charts import day_chart
@@ -36,7 +42,7 @@ PAGE = "operations"
 
 
 def show() -> None:
-    """Show lag, throughput, dead letters, tokens, archive and settings to operators, and say to others that it is theirs."""
+    """Say to operators how the service stands and offer the details, and say to others that the page is theirs."""
     header("Operations", "Is the service keeping up?")
     reader = sign_in.reader()
     if reader.role != "operator":
@@ -54,44 +60,38 @@ def show() -> None:
         words = (
             f"position {formatting.count(health.position)} · as it is now, read every {operator_data.FRESH_S} s at most"
         )
-        provenance(PAGE, words, read.asked)
-        if st.button("Refresh", icon=":material/refresh:", key=f"{PAGE} refresh"):
-            operator_data.forget()
-            st.rerun()
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if st.button("Refresh", icon=":material/refresh:", type="tertiary", key=f"{PAGE} refresh"):
+                operator_data.forget()
+                st.rerun()
+            provenance(PAGE, words, read.asked)
         with st.container(key="answer"):
-            st.subheader(escape(operations.sentence(health)), anchor=False)
-        tiles, day = st.container(), None
+            _standing(operations.standing(health))
+        if health.dead_letters:
+            with guarded("What could not be read"):
+                _letters(health, read.asked)
+        day = None
         with guarded("What operators are told"):
             day = operator_data.day()
-        with tiles:
-            _tiles(health, day)
         if day is not None:
-            with guarded("The last 24 hours"):
-                _day(day)
-        with guarded("Dead letters"):
-            _letters(health, read.asked)
-        if day is not None:
-            with guarded("Tokens"):
-                _tokens(day)
-            with guarded("The archive"):
-                _archive(day)
+            for name, show in _PARTS.items():
+                folded(name, partial(_part, name, show, day), key=f"{PAGE} part {name}")
 
 
-def _tiles(health: Health, day: Day | None) -> None:
-    tiles = st.grid(4, min_column_width=150, key="tiles")
-    archived = health.archive.last_position if health.archive else None
-    hourly = operations.per_second(day.throughput, day.step_s, 3600 // day.step_s) if day else None
-    running = "stopped" if health.error else "rebuilding" if health.building else "keeps up"
-    tiles.metric("Lag, events", formatting.count(health.lag_events), border=True)
-    tiles.metric("Events a second, last hour", formatting.significant(hourly), border=True)
-    tiles.metric("Projector", running, border=True)
-    tiles.metric("Archived up to position", formatting.count(archived), border=True)
+def _standing(standing: operations.Standing) -> None:
+    """Say how the service stands in one line: green where all is well."""
+    shown, icon = _LINES[standing.state]
+    shown(coded(" ".join(part for part in (standing.words, standing.remedy) if part)), icon=icon)
+
+
+def _part(name: str, show: Callable[[Day], None], day: Day) -> None:
+    with guarded(name):
+        show(day)
 
 
 def _day(day: Day) -> None:
     steps, minutes = msgspec.to_builtins(day.throughput), msgspec.to_builtins(day.lag)
-    st.subheader("The last 24 hours", anchor=False)
-    answer = operations.took(day.throughput)
+    answer = operations.took(day.throughput, day.step_s)
     st.markdown(f"**Throughput.** {answer}")
     chart(
         day_chart.throughput(steps, day.step_s, zone=zone(), theme=theme()),
@@ -143,59 +143,51 @@ def _day_files(day: Day, throughput_words: str, lag_words: str) -> None:
 
 
 def _letters(health: Health, request: Operations) -> None:
-    st.subheader("Dead letters", anchor=False)
-    if not health.dead_letters:
-        st.caption("None: every event of the log could be projected.")
-    else:
-        letters = operator_data.letters(health.position)
-        st.caption(operations.set_aside(health.dead_letters, letters))
-        _table(operations.letter_table(letters, zone()), "letters", "Events that could not be projected")
-        events = dict.fromkeys([*(letter.event for letter in letters), *([request.event] if request.event else [])])
-        identifiers = list(events)
-        chosen = st.selectbox(
-            "Show an event as it was sent",
-            identifiers,
-            index=identifiers.index(request.event) if request.event else None,
-            placeholder="Choose its id",
-            key=f"{PAGE} event",
-        )
-        if (chosen or "") != request.event:
-            go(PAGE, Operations(event=chosen or ""))
-            st.rerun()
-        st.caption("After an upgrade that understands them, `assay rebuild` projects them.")
+    st.subheader("Events that could not be read", anchor=False)
+    letters = operator_data.letters(health.position)
+    st.caption(operations.set_aside(health.dead_letters or 0, letters))
+    links = [f"operations?event={quote(letter.event)}" for letter in letters]
+    columns = columns_of(operations.letter_table(letters, zone()), links={"Type": links}, wraps=("Reason",))
+    result_table(columns, key=f"{PAGE} letters", words="Events that could not be read")
+    st.caption("After an upgrade that understands them, `assay rebuild` reads them.")
     if request.event:
+        st.markdown(f"**{escape(request.event)}** as it was sent:")
         st.json(operator_data.event(request.event), expanded=2)
 
 
 def _tokens(day: Day) -> None:
-    st.subheader("Tokens", anchor=False)
     tokens = operator_data.tokens()
     if not tokens:
         st.caption("None was ever made: the service is open to programs of this machine. This makes one:")
         to_paste("assay token create admin --scope admin")
         return
     table = operations.token_table(tokens, day.token_uses, day.now, zone())
-    _table(table, "tokens", "Tokens without their secrets")
+    result_table(columns_of(table), key=f"{PAGE} tokens", words="Tokens without their secrets")
     st.caption(operations.used_words(day, zone()))
 
 
 def _archive(day: Day) -> None:
-    st.subheader("Archive", anchor=False)
     if day.archive:
-        _table(operations.archive_table(day.archive, zone()), "archive", "Segments of the archive")
+        columns = columns_of(operations.archive_table(day.archive, zone()))
+        result_table(columns, key=f"{PAGE} archive", words="Segments of the archive")
     else:
         st.caption("Nothing is archived. `assay archive write` moves closed positions into Parquet files.")
-    st.subheader("Build and settings", anchor=False)
-    plain_table(operations.setting_table(day, operator_data.server(), zone()), hide_index=True)
 
 
-def _table(table: pd.DataFrame, key: str, alt: str) -> None:
-    st.dataframe(
-        table,
-        hide_index=True,
-        key=f"{PAGE} {key}",
-        row_height=36,
-        placeholder=formatting.MISSING,
-        alt=alt,
-        height="content" if len(table) <= 12 else 460,
-    )
+def _settings(day: Day) -> None:
+    columns = columns_of(operations.setting_table(day, operator_data.server(), zone()))
+    result_table(columns, key=f"{PAGE} settings", words="Build and settings")
+
+
+_PARTS: dict[str, Callable[[Day], None]] = {
+    "The last 24 hours": _day,
+    "Tokens": _tokens,
+    "Archive": _archive,
+    "Build and settings": _settings,
+}
+_LINES: dict[str, tuple[Callable[..., Any], str]] = {
+    "well": (st.success, ":material/check_circle:"),
+    "busy": (st.info, ":material/hourglass_top:"),
+    "wrong": (st.error, ":material/error:"),
+}
+"""How a standing is shown, and its icon."""

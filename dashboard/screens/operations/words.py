@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
+from typing import Literal, NamedTuple
 
 import msgspec
 import pandas as pd
@@ -14,14 +15,15 @@ from presentation import formatting
 
 __all__ = [
     "Operations",
+    "Standing",
     "archive_table",
     "behind",
     "letter_table",
     "per_second",
     "read_operations",
-    "sentence",
     "set_aside",
     "setting_table",
+    "standing",
     "token_table",
     "took",
     "used_words",
@@ -29,6 +31,16 @@ __all__ = [
 
 
 WORKS = "✓ works"
+LATE_S = 10.0
+"""Events that wait longer are worth a word."""
+
+
+class Standing(NamedTuple):
+    """How the service stands: whether all is well, it is busy, or something is wrong; in words, and what to do."""
+
+    state: Literal["well", "busy", "wrong"]
+    words: str
+    remedy: str
 
 
 class Operations(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,32 +54,33 @@ def read_operations(params: Params) -> Read:
     return understood(Operations, params, {"event": text})
 
 
-def sentence(health: Health) -> str:
-    """Say whether the tables keep up with the log."""
+def standing(health: Health) -> Standing:
+    """Return whether the tables keep up with the log, in a sentence, and what to do where they do not."""
     if health.error:
-        return f"The tables stand still: {health.error}"
+        return Standing("wrong", f"The tables stand still: {health.error}", "`assay doctor` says what to mend.")
     if health.building:
-        return f"The tables are made anew: {health.building}"
+        return Standing("busy", f"The tables are made anew: {health.building}", "Pages show the old ones until then.")
     behind = health.lag_events
     if behind is None:
-        return "How far the tables are is not known: Postgres does not answer."
-    if behind:
-        since = f", the oldest for {formatting.significant(health.lag_seconds)} s" if health.lag_seconds else ""
-        return f"The tables are {formatting.count(behind)} event{'' if behind == 1 else 's'} behind the log{since}."
-    dead = health.dead_letters
-    if dead:
-        events = "event" if dead == 1 else "events"
-        return (
-            f"The tables follow the log up to position {formatting.count(health.position)}; "
-            f"{formatting.count(dead)} {events} could not be projected."
+        return Standing(
+            "wrong", "Postgres does not answer, so nothing new is taken.", "`assay doctor` says what to mend."
         )
-    return f"The tables hold every event of the log, up to position {formatting.count(health.position)}."
+    late = health.lag_seconds or 0.0
+    if behind and late > LATE_S:
+        events = "1 event waits" if behind == 1 else f"{formatting.count(behind)} events wait"
+        return Standing("busy", f"{events} to be read, the oldest for {formatting.significant(late)} s.", "")
+    if dead := health.dead_letters:
+        events = "1 event" if dead == 1 else f"{formatting.count(dead)} events"
+        return Standing("wrong", f"{events} could not be read. All others are in the tables.", "They are listed below.")
+    return Standing("well", "All is well: every event is in the tables.", "")
 
 
-def took(steps: Sequence[Step]) -> str:
+def took(steps: Sequence[Step], step_s: int) -> str:
     """Say how much came into the log."""
     total = sum(step.events for step in steps)
-    return f"The log took {formatting.count(total)} event{'' if total == 1 else 's'} in the last 24 hours."
+    hourly = per_second(steps, step_s, 3600 // step_s)
+    rate = f", {formatting.significant(hourly)} a second in the last hour" if hourly else ""
+    return f"The log took {formatting.count(total)} event{'' if total == 1 else 's'} in the last 24 hours{rate}."
 
 
 def behind(minutes: Sequence[Minute], began: datetime, now: datetime, zone: tzinfo | None = None) -> str:
@@ -123,13 +136,13 @@ def _state(token: ListedToken, now: datetime) -> str:
 
 
 def letter_table(letters: Sequence[DeadLetter], zone: tzinfo | None = None) -> pd.DataFrame:
-    """Return dead letters by type and reason as a table; `Event` is the newest of each."""
+    """Return what could not be read by type and reason as a table; `Event` is the newest of each."""
     return pd.DataFrame(
         {
-            "Newest": [formatting.date(letter.newest, zone) for letter in letters],
             "Type": [letter.type for letter in letters],
-            "Reason": [letter.reason for letter in letters],
             "Events": [letter.events for letter in letters],
+            "Reason": [letter.reason for letter in letters],
+            "Newest": [formatting.date(letter.newest, zone) for letter in letters],
             "Event": [letter.event for letter in letters],
         }
     )

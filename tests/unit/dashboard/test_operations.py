@@ -12,9 +12,9 @@ from dashboard.screens.operations.words import (  # fmt: skip
     letter_table,
     per_second,
     read_operations,
-    sentence,
     set_aside,
     setting_table,
+    standing,
     token_table,
     took,
     used_words,
@@ -51,21 +51,32 @@ def minutes(*lags: int | None) -> list[Minute]:
     return [Minute(at=BEGAN, lag_events=lag, lag_seconds=None) for lag in lags]
 
 
-def test_the_sentence_says_how_the_tables_stand() -> None:
-    assert sentence(HEALTH) == "The tables hold every event of the log, up to position 88,830."
-    assert "88,830; 2 events could not be projected" in sentence(replace(HEALTH, dead_letters=2))
-    assert "1 event behind" in sentence(replace(HEALTH, lag_events=1, lag_seconds=2.5))
-    late = replace(HEALTH, lag_events=3000, lag_seconds=2.5)
-    assert formatting.plain(sentence(late)).endswith("for 2.50 s.")
-    assert "stand still: no room" in sentence(replace(HEALTH, error="no room"))
-    assert "not known" in sentence(replace(HEALTH, lag_events=None))
+def test_one_line_says_how_the_service_stands() -> None:
+    assert standing(HEALTH) == ("well", "All is well: every event is in the tables.", "")
+    dead = standing(replace(HEALTH, dead_letters=2))
+    assert (dead.state, dead.words) == ("wrong", "2 events could not be read. All others are in the tables.")
+    assert standing(replace(HEALTH, lag_events=1, lag_seconds=2.5)).state == "well", "it is on its way"
+    late = standing(replace(HEALTH, lag_events=3000, lag_seconds=25.0))
+    assert (late.state, formatting.plain(late.words)) == (
+        "busy",
+        "3,000 events wait to be read, the oldest for 25.0 s.",
+    )
+    stopped = standing(replace(HEALTH, error="no room"))
+    assert (stopped.state, stopped.words) == ("wrong", "The tables stand still: no room")
+    assert "assay doctor" in stopped.remedy
+    assert standing(replace(HEALTH, lag_events=None)).state == "wrong"
+    assert standing(replace(HEALTH, building="half of it is done")).state == "busy"
 
 
 def test_throughput_is_the_mean_of_whole_steps() -> None:
     day = steps(9999, 600, 0, 1200, 77)
     assert per_second(day, 600, 3) == 1.0
     assert per_second(day[:1], 600, 3) is None
-    assert took(day) == "The log took 11,876 events in the last 24 hours."
+    assert (
+        formatting.plain(took(day, 600))
+        == "The log took 11,876 events in the last 24 hours, 4.92 a second in the last hour."
+    )
+    assert took(steps(1), 600) == "The log took 1 event in the last 24 hours."
 
 
 def test_lag_that_nobody_saw_is_not_none() -> None:
