@@ -49,6 +49,8 @@ _TAGS: dict[str, tuple[str, ...]] = {
 }
 _ROUTES: dict[tuple[str, str], tuple[str, ...]] = {
     ("/v1/events", "post"): ("404", "409"),
+    ("/v1/imports", "post"): ("404",),
+    ("/v1/shipped-data", "post"): ("404",),
     ("/v1/events/{event_id}", "get"): ("404", "410"),
     ("/v1/samples/{event_id}", "get"): ("404", "410", "422"),
     ("/v1/runs/{run_id}", "get"): ("404",),

@@ -32,7 +32,7 @@ from domain.errors import (
 from domain.events import Decoded, decode_event
 from ingest.log.append import Appended, Expected
 
-__all__ = ["Answer", "Receipt", "Refusal", "append_events"]
+__all__ = ["Answer", "Receipt", "Refusal", "append_events", "take"]
 
 SLICE = 64
 SLICE_BYTES = 256 * 1024
@@ -144,22 +144,35 @@ def _expected(query: bytes) -> Expected | None:
 
 
 async def _taken(container: Container, body: Body, token: Token | None, expected: Expected | None) -> Answer:
+    receipt, errors = await take(container, body.events, token, expected, single=body.single)
+    if receipt.accepted + receipt.duplicate:
+        return Answer(200, _TAKEN, _encode(receipt))
+    return _nothing_taken(receipt, errors, single=body.single)
+
+
+async def take(
+    container: Container,
+    events: Sequence[bytes],
+    token: Token | None,
+    expected: Expected | None = None,
+    *,
+    single: bool = False,
+) -> tuple[Receipt, list[AssayError]]:
+    """Check events and append those that may be; return what became of each, and the errors of the others."""
     admission = Admission(container, token)
-    checked = await admission.settle(await _checked(body.events, admission, expected))
+    checked = await admission.settle(await _checked(events, admission, expected))
     good = [event for event in checked if isinstance(event, Decoded)]
     if expected is not None and len(good) < len(checked):
         # A decision is appended whole or not at all.
         good, checked = [], [_unless_whole(event) for event in checked]
     appended: Sequence[Appended] = ()
-    if body.single and good and expected is None:
+    if single and good and expected is None:
         appended = (await container.coalescer.append(good[0]),)
     elif good:
         appended = await container.append(good, expected)
-    receipt, errors = _receipt(body.events, checked, appended)
+    receipt, errors = _receipt(events, checked, appended)
     _count(container, receipt, appended)
-    if receipt.accepted + receipt.duplicate:
-        return Answer(200, _TAKEN, _encode(receipt))
-    return _nothing_taken(receipt, errors, single=body.single)
+    return receipt, errors
 
 
 def _unless_whole(event: Checked) -> Checked:

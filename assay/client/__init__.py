@@ -71,6 +71,15 @@ class Client(Tabular):
         )
         return cast(Json, checked(response, decoded(response)))
 
+    def import_files(self, files: Mapping[str, bytes], *, dry_run: bool = True, **options: Any) -> Json:
+        """Have the service read files of other tools by their names; without `dry_run` what they hold is added to the log."""
+        sent = [{"name": name, "content": content} for name, content in files.items()]
+        return self._post(f"/v1/imports?dry_run={dry_run}".lower(), {"files": sent, **options}, timeout_s=300)
+
+    def add_shipped_data(self, sources: Sequence[str] | None = None) -> Json:
+        """Add published measurements that ship with the service, of some sources or all; what is there is left alone."""
+        return self._post("/v1/shipped-data", {"sources": sources}, timeout_s=600)
+
     # Reading
 
     def events(
@@ -203,10 +212,7 @@ class Client(Tabular):
         return self._rows("instances", **filters)
 
     def kernels(self, **filters: Any) -> list[Json]:
-        """Return timings of kernels, filtered by hardware, operator, name, phase, platform, runtime, precision, origin, run_id.
-
-        There may be millions: ask for an operator of a hardware, or take `table("kernels", …)`.
-        """
+        """Return timings of kernels; there may be millions: name an operator and a hardware, or take `table("kernels", …)`."""
         return self._rows("kernels", **filters)
 
     def environments(self, **filters: Any) -> list[Json]:
@@ -279,10 +285,7 @@ class Client(Tabular):
         return self._get(f"/v1/recommendations/{identifier}")
 
     def predict(self, model: str, **question: Any) -> Json:
-        """Return one configuration's prediction with its interval and basis.
-
-        `explanation` says what it is made of, `faster` what would make it faster; `faster=False` leaves that out.
-        """
+        """Return a configuration's prediction, what it is made of, and unless `faster=False` what would make it faster."""
         return self._post("/v1/predictions", {"model": model, **question})
 
     def suggest(
@@ -439,10 +442,7 @@ class Client(Tabular):
     # Several models, and what fits
 
     def fleet(self, loads: Sequence[Mapping[str, Any]], **question: Any) -> FleetPlan:
-        """Return the cheapest machines that serve several loads; each has a `model`, a rate and its constraints.
-
-        The other members of the question are those of `POST /v1/fleets`; costs are US dollars.
-        """
+        """Return the cheapest machines, in US dollars, for loads with a `model`, a rate and limits, as `POST /v1/fleets` does."""
         body = {"loads": [dict(load) for load in loads], **question}
         return msgspec.convert(self._post("/v1/fleets", body, timeout_s=300), FleetPlan)
 

@@ -18,7 +18,7 @@ from ingest.importers.ci.github_action import GithubAction
 from ingest.importers.ci.junit import JUnit
 from ingest.importers.ci.pytest_benchmark import PytestBenchmark
 from ingest.importers.ci.pytest_report import PytestReport
-from ingest.importers.files import File, expand, require
+from ingest.importers.files import LIMITS, File, Limits, expand, require
 from ingest.importers.kernels.aiconfigurator_kernels import AiConfiguratorKernels
 from ingest.importers.kernels.mlx_benchmark import MlxBenchmark
 from ingest.importers.kernels.neusight_model_operators import NeuSightModelOperators
@@ -152,12 +152,14 @@ def import_paths(
     *,
     watcher: Watcher | None = None,
     guarded: bool = True,
+    limits: Limits = LIMITS,
 ) -> Iterator[dict[str, Any] | Refused]:
     """Yield the events and refusals of all files; `format` is an importer's name or `auto`.
 
     A file that was named and that the importer does not know is refused; one that lay in a folder is passed over.
     UnknownFormat where there is no such format, UsageError where a path is nothing. A Remote format takes addresses as
-    well as paths. A mistake in an importer refuses the file, saying so; unless `guarded` it is raised.
+    well as paths. A mistake in an importer refuses the file, saying so; unless `guarded` it is raised. `limits` are those of
+    archives.
     """
     if importers is None:
         importers = IMPORTERS
@@ -171,13 +173,18 @@ def import_paths(
     paths = [path for path in paths if str(path) not in addresses]
     require(paths)
     fetched = (item for address in addresses if isinstance(remote, Remote) for item in remote.fetch(address))
-    return itertools.chain(fetched, _import(paths, chosen, format != "auto", watcher or _Nobody(), guarded))
+    return itertools.chain(fetched, _import(paths, chosen, format != "auto", watcher or _Nobody(), guarded, limits))
 
 
 def _import(
-    paths: Iterable[Path | str], importers: Mapping[str, Importer], chosen: bool, watcher: Watcher, guarded: bool
+    paths: Iterable[Path | str],
+    importers: Mapping[str, Importer],
+    chosen: bool,
+    watcher: Watcher,
+    guarded: bool,
+    limits: Limits,
 ) -> Iterator[dict[str, Any] | Refused]:
-    for file in expand(paths, tell=watcher.read):
+    for file in expand(paths, limits, tell=watcher.read):
         if isinstance(file, Refused):
             yield file
             continue

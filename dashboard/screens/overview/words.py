@@ -166,11 +166,12 @@ def _pick_cell(pick: Pick, words: PickWords) -> str:
 
 def state_words(record: Row, now: datetime) -> str:
     """Say in one sentence how much is known and how fresh it is."""
-    counts = {name: formatting.count(record[name]) for name in ("measurements", "models", "hardware")}
-    return (
-        f"**{counts['measurements']}** measurements of **{counts['models']}** models on **{counts['hardware']}** devices; "
-        f"the newest came {formatting.age(record.get('newest'), now)}."
-    )
+    names = {"measurements": "measurement", "models": "model", "hardware": "device"}
+    counted = [
+        f"**{formatting.count(record[name])}** {word}{'' if record[name] == 1 else 's'}" for name, word in names.items()
+    ]
+    measured, models, devices = counted
+    return f"{measured} of {models} on {devices}; the newest came {formatting.age(record.get('newest'), now)}."
 
 
 def stale_words(recent: float | None) -> str:

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from assay.client.row_types import Run
-from dashboard import answers
+from dashboard import answers, beginning
 from dashboard.downloads import stem, table_files
 from dashboard.frame import (
     downloads,
@@ -20,7 +20,6 @@ from dashboard.frame import (
     header,
     places,
     provenance,
-    to_paste,
     zone,
 )
 from dashboard.page_state import adopt, current, go, turn, widget
@@ -72,7 +71,7 @@ def _list(request: Runs, at: int, strip: DeltaGenerator) -> None:
             terminal=_terminal(request),
         )
     if not any(result.choices.values()):
-        _nothing_yet()
+        beginning.show("Nothing was run yet. Begin with one of these:")
         return
     with st.container(key="answer"):
         found = runs.finding(result, datetime.now(UTC)) if result.runs.items else runs.nothing_of(request)
@@ -121,10 +120,3 @@ def _downloads(request: Runs, at: int, page: SentRows[Run]) -> None:
     states = [run_progress.state(run, datetime.now(UTC)).word for run in page.items]
     flat = [{**msgspec.json.decode(sent), "state": word} for sent, word in zip(page.sent, states, strict=True)]
     downloads(table_files(stem(PAGE, request.hw or request.kind, at), flat, as_of=at), PAGE)
-
-
-def _nothing_yet() -> None:
-    with st.container(key="answer"):
-        st.subheader("Nothing was run yet.", anchor=False)
-    st.markdown("This measures one model on this machine and shows it here as it goes:")
-    to_paste("assay bench bert-base-uncased")

@@ -317,7 +317,9 @@ def test_every_route_that_writes_asks_for_a_scope(guarded):
         assert answer.status_code == 403, (method, path, answer.text)
         needs.setdefault(re.findall(r"scope (\w+)", answer.json()["detail"])[0], set()).add(f"{method} {path}")
     assert needs == {
-        "append": {"POST /v1/events", "POST /v1/snapshots", "POST /v1/audit"},
+        "append": {
+            "POST /v1/events", "POST /v1/snapshots", "POST /v1/audit", "POST /v1/imports", "POST /v1/shipped-data",
+        },
         "jobs": {f"POST /v1/predictor/{verb}" for verb in ("train", "evaluate", "rollback", "replay")},
         "admin": {
             "POST /v1/projection/rebuild", "POST /v1/tokens", "DELETE /v1/tokens/{token_id}", "POST /v1/keys",

@@ -279,11 +279,3 @@ def test_a_row_fits_a_phone_and_the_dark(page: Any, dashboards: Any, made: Made)
         assert wide <= 0
     assert "drifting: the second half is 9% slower" in text
     assert page.wrong == []
-
-
-@pytest.mark.browser
-def test_without_any_run_the_page_names_the_command(page: Any, dashboards: Any, empty_url: str) -> None:
-    text = page.open(f"{dashboards(empty_url)}/runs")
-    assert "Nothing was run yet" in text
-    assert "assay bench bert-base-uncased" in text
-    assert page.wrong == []
