@@ -1,0 +1,63 @@
+"""What a page shows unasked: no row that is invalid or simulated, and no chart without marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from assay.client import Client
+from assay.home import find_home
+from assay.service import ephemeral
+from presentation import formatting
+from tests.integration.dashboard.conftest import Page, dashboard_on
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
+MODEL, DEVICE = "acme/doubted", "acme-one"
+TRUE_MS, INVALID_MS, SIMULATED_MS = 41.0, 7.77, 3.33
+"""Three rows of one model: the two that are no evidence would stand first."""
+VIEWS = {
+    "home": "", "recommend": f"recommend?model={MODEL}", "compare": f"compare?model={MODEL}", "compare-models": f"compare?what=models&hw={DEVICE}",
+    "trends": f"trends?model={MODEL}&hw={DEVICE}", "model": f"models?id={MODEL}", "hardware": f"hardware?id={DEVICE}",
+}  # fmt: skip
+MARKS = """() => [...document.querySelectorAll('[data-testid="stVegaLiteChart"] canvas')].map(canvas => {
+    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    const colours = new Set();
+    for (let at = 0; at < pixels.length; at += 4) if (pixels[at + 3]) colours.add(pixels[at] << 16 | pixels[at + 1] << 8 | pixels[at + 2]);
+    return colours.size;
+})"""
+
+
+def words(ms: float) -> tuple[str, str]:
+    """How a page writes a row: its time, or its rate."""
+    return formatting.significant(ms), f"{formatting.significant(1000 / ms)}/s"
+
+
+@pytest.fixture(scope="module")
+def doubted(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+    """A dashboard over one good row and two that are no evidence."""
+    good, invalid, simulated = (
+        build.measurement(ms, model=MODEL, hardware=DEVICE, platform=platform, precision="fp32")
+        for ms, platform in ((TRUE_MS, "cpu"), (INVALID_MS, "openvino"), (SIMULATED_MS, "onnxruntime"))
+    )
+    invalid["data"]["validity"] = {"verdict": "invalid", "reasons": ["other work had the processors"]}
+    simulated["data"]["provenance"] = {"origin": "simulated"}
+    with ephemeral(find_home(tmp_path_factory.mktemp("doubted"))) as url:
+        with Client(url) as client:
+            answer = client.post_events([good, invalid, simulated])
+            assert answer["rejected"] == []
+            client.wait_for(answer["last_position"])
+        with dashboard_on(url) as shown:
+            yield shown
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_default_view_holds_evidence_alone(name: str, tab: Any, doubted: str) -> None:
+    page: Page = tab(1280, "light")
+    text = page.open(f"{doubted}/{VIEWS[name]}")
+    true, invalid, simulated = (words(ms) for ms in (TRUE_MS, INVALID_MS, SIMULATED_MS))
+    assert any(figure in text for figure in true), text
+    assert not any(figure in text for figure in (*invalid, *simulated)), text
+    assert all(colours > 3 for colours in page.page.evaluate(MARKS)), "a chart has no marks"
+    assert page.wrong == []
