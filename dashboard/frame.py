@@ -40,7 +40,6 @@ __all__ = [
     "theme",
     "titled",
     "to_paste",
-    "to_read",
     "trouble",
     "zone",
 ]
@@ -243,32 +242,6 @@ _TO_PASTE = """
 def to_paste(words: str) -> None:
     """Show a command for a terminal, with a button that copies it."""
     st.html(_TO_PASTE.format(words=html.escape(words)), unsafe_allow_javascript=True)
-
-
-# A plain table of Streamlit is scrolled on a phone, and no keyboard reaches it; the other kind is a megabyte of script.
-_TO_READ = """
-<style>
-.to-read {{ overflow-x: auto }}
-.to-read table {{ width: 100%; border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }}
-.to-read th, .to-read td {{ padding: .5rem 1rem .5rem 0; text-align: left; vertical-align: top;
-  border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent) }}
-.to-read th {{ font-weight: 400; color: color-mix(in srgb, currentColor 75%, transparent); white-space: nowrap }}
-.to-read td.name {{ min-width: 11rem }}
-</style>
-<div class="to-read" tabindex="0" role="region" aria-label="{words}"><table>
-<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>
-"""
-
-
-def to_read(columns: Mapping[str, Sequence[str]], *, words: str, name: str) -> None:
-    """Show columns of words as a table that is read, not worked with; `words` name it, and the column `name` has the room for names."""
-    heads = "".join(f'<th scope="col">{html.escape(head)}</th>' for head in columns)
-    marks = [' class="name"' if head == name else "" for head in columns]
-    rows = "".join(
-        "<tr>" + "".join(f"<td{mark}>{html.escape(cell)}</td>" for mark, cell in zip(marks, row, strict=True)) + "</tr>"
-        for row in zip(*columns.values(), strict=True)
-    )
-    st.html(_TO_READ.format(words=html.escape(words), heads=heads, rows=rows))
 
 
 def folded(words: str, show: Callable[[], None], *, key: str, icon: str | None = None, expanded: bool = False) -> None:

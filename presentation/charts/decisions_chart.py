@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from presentation import formatting
 from presentation.charts.axes import axis
 from presentation.charts.frame import Spec, finished, refuse_too_many
+from presentation.charts.label_layout import Spot, looks, place_labels
 from presentation.palette import DIVERGING, INKS, Theme
 
 __all__ = ["decided"]
@@ -15,6 +17,8 @@ __all__ = ["decided"]
 LEAST = 0.5
 """Per cent: what costs less above the cheapest stands there, as a logarithm has no zero."""
 HEIGHT = 320
+TOP = 101.0
+"""Per cent: the end of the axis leaves room for a mark at 100."""
 
 
 def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, picture: bool = False) -> Spec:
@@ -37,24 +41,29 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
     for item in drawn:
         # Rules that come to the same place share what is written there.
         marks.setdefault((round(item["x"], 1), round(item["y"], 1)), []).append(item["mark"])
-    named = [{"x": at[0], "y": at[1], "mark": ", ".join(each)} for at, each in marks.items()]
     ink, ramp = INKS[theme], DIVERGING[theme or "light"]
     ends = [LEAST, *(entry["x"] for entry in drawn)]
     low = min([80.0, *(entry["y"] for entry in drawn)])
+    reach = (LEAST / 1.3, max(ends) * 1.6)
+    bottom = max(0.0, low - 5)
+    names = {index: ", ".join(each) for index, each in enumerate(marks.values())}
+    places = place_labels(names, [_spot(across, up, reach, bottom) for across, up in marks])
+    named = [{"x": at[0], "y": at[1], "mark": names[index], **places[index]} for index, at in enumerate(marks)]
+    led, text = looks(ink)
     x = {
         "field": "x",
         "type": "quantitative",
         "axis": axis("overspend, % (log), smaller is better", ink, ends),
-        "scale": {"type": "log", "domain": [LEAST / 1.3, max(ends) * 1.6], "nice": False},
+        "scale": {"type": "log", "domain": list(reach), "nice": False},
     }
     y = {
         "field": "y",
         "type": "quantitative",
         "axis": axis("success, %, larger is better", ink),
-        "scale": {"domain": [max(0.0, low - 5), 101], "zero": False, "nice": False},
+        "scale": {"domain": [bottom, TOP], "zero": False, "nice": False},
     }
     document = {"field": "detail", "type": "nominal", "title": "Rule"}
-    looks = (
+    dots = (
         ("false", {"size": 80, "filled": False, "strokeWidth": 1.5, "color": ink.muted}),
         ("true", {"size": 90, "filled": True, "color": ramp[8]}),
     )
@@ -65,13 +74,19 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
             "mark": {"type": "point", "opacity": 1, **look},
             "encoding": {"tooltip": document},
         }
-        for flag, look in looks
+        for flag, look in dots
     ]
     layers.append(
         {
             "data": {"values": named},
-            "encoding": {"text": {"field": "mark", "type": "nominal"}},
-            "mark": {"type": "text", "align": "left", "dx": 9, "dy": -7, "fontSize": 12, "color": ink.text},
+            "encoding": {"x2": {"field": "x"}, "y2": {"field": "y"}},
+            "mark": {"type": "rule", **led},
         }
     )
+    layers.append({"data": {"values": named}, "mark": {"type": "text", **text}})
     return finished(layer=layers, encoding={"x": x, "y": y}, height=HEIGHT, theme=theme, picture=picture)
+
+
+def _spot(across: float, up: float, reach: tuple[float, float], bottom: float) -> Spot:
+    at = math.log(across / reach[0]) / math.log(reach[1] / reach[0])
+    return Spot(at, (TOP - up) / (TOP - bottom), at, at)

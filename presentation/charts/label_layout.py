@@ -15,7 +15,7 @@ import altair as alt
 from presentation.charts.frame import Rows
 from presentation.palette import Ink
 
-__all__ = ["Spot", "labels", "place_labels"]
+__all__ = ["Spot", "labels", "looks", "place_labels"]
 
 WIDTHS = {"": 620, "_narrow": 250}
 """Pixels of the narrowest picture of each layout, by the suffix of its members."""
@@ -122,29 +122,28 @@ def labels(rows: Sequence[Mapping[str, Any]], x: alt.X, y: alt.Y, ink: Ink) -> l
     if not named:
         return []
     base = alt.Chart(Rows(values=named)).encode(y=y)
-    text = base.mark_text(
-        fontSize=12,
-        color=ink.text,
-        align=_taken("align"),
-        dx=_taken("dx"),
-        dy=_taken("dy"),
-        text=_taken("short"),
-        baseline="middle",
-    ).encode(x=x)
+    line, text = looks(ink)
+    written = base.mark_text(**text).encode(x=x)
     if not any(row["led"] or row["led_narrow"] for row in named):
-        return [text]
-    end = _taken("dy").to_dict()["expr"]
-    shown = _taken("led").to_dict()["expr"]
-    line = base.mark_rule(
-        color=ink.muted,
-        strokeWidth=0.75,
-        strokeOpacity=alt.ExprRef(f"{shown} ? 0.7 : 0"),
-        x2Offset=_taken("dx"),
-        y2Offset=alt.ExprRef(f"{end} < 0 ? {end} + 7 : max({end} - 7, 0)"),
-    ).encode(x=x, x2=alt.X2("value"), y2=alt.Y2("up"))
-    return [line, text]
+        return [written]
+    return [base.mark_rule(**line).encode(x=x, x2=alt.X2("value"), y2=alt.Y2("up")), written]
 
 
-def _taken(member: str) -> alt.ExprRef:
-    """Return the member of the layout that the picture's width has room for."""
-    return alt.ExprRef(f"(width < {WIDTHS['']} ? datum.{member}_narrow : datum.{member})")
+def looks(ink: Ink) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return how the lines that lead to names are drawn, and how the names are written, as they are sent."""
+    dy, led = _taken("dy"), _taken("led")
+    line = {
+        "color": ink.muted,
+        "strokeWidth": 0.75,
+        "strokeOpacity": {"expr": f"{led} ? 0.7 : 0"},
+        "x2Offset": {"expr": _taken("dx")},
+        "y2Offset": {"expr": f"{dy} < 0 ? {dy} + 7 : max({dy} - 7, 0)"},
+    }
+    members = {"align": "align", "dx": "dx", "dy": "dy", "text": "short"}
+    text = {name: {"expr": _taken(member)} for name, member in members.items()}
+    return line, {"fontSize": 12, "color": ink.text, "baseline": "middle", **text}
+
+
+def _taken(member: str) -> str:
+    """Return the member of the layout that the picture's width has room for, as an expression of Vega."""
+    return f"(width < {WIDTHS['']} ? datum.{member}_narrow : datum.{member})"

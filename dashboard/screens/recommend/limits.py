@@ -198,8 +198,8 @@ def counted(excluded: Sequence[ExcludedConfigurations]) -> pd.DataFrame:
     ordered = sorted(by_rule.items(), key=lambda item: -len(item[1]))
     return pd.DataFrame(
         {
-            "Left out": [len(rows) for _, rows in ordered],
             "Rule": [_rule(rule) for rule, _ in ordered],
+            "Left out": [len(rows) for _, rows in ordered],
             "For example": [_example(rows[0]) for _, rows in ordered],
         }
     )

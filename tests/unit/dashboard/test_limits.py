@@ -100,4 +100,4 @@ def test_what_was_left_out_is_counted_by_rule_and_named_with_its_evidence() -> N
         "e1",
     ]
     counted = limits.counted([left_out(row), left_out(missed), left_out({**missed, "hardware": "i"})])
-    assert counted.to_numpy().tolist() == [[2, "latency", "h · cuda: 9 ms against 3"], [1, "failed", "h: timeout"]]
+    assert counted.to_numpy().tolist() == [["latency", 2, "h · cuda: 9 ms against 3"], ["failed", 1, "h: timeout"]]
