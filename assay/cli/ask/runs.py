@@ -148,7 +148,7 @@ def _tell_run(row: Mapping[str, Any]) -> None:
     source = escape(run_progress.source_words(run.source, run.attestation))
     lines = [
         f"[bold]{run.kind} on {run_progress.where(run)}: {state.word}[/bold], {run_progress.length(run)}",
-        f"started {begun}, took {formatting.plain(run_progress.duration(run))}, {source}, position {run.position}",
+        f"started {begun}, took {formatting.plain(run_progress.duration(run))}, {source}, event {run.position}",
         f"rows: {run_progress.verdicts(run)}",
     ]
     if run.retracted_because:

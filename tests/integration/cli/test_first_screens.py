@@ -29,6 +29,12 @@ def test_the_first_screen_has_plain_words_and_100_columns(asked: tuple[str, ...]
     assert all(len(line.rstrip()) <= 100 for line in screen.splitlines() if "  assay " not in line)
 
 
+def test_a_run_in_a_terminal_has_plain_words_too(typed: Any) -> None:
+    newest = json.loads(typed("runs", "list", "--json")[0])[0]["run_id"]
+    screen = typed("runs", "show", newest)[0]
+    assert [word for word in NOT_SAID if re.search(rf"\b{word}", screen, re.IGNORECASE)] == []
+
+
 def test_a_recommendation_is_three_picks_and_a_line_a_device(typed: Any) -> None:
     answer = json.loads(typed("recommend", MODEL, "--json")[0])
     lines = typed("recommend", MODEL)[0].splitlines()
