@@ -146,7 +146,7 @@ def added_words(done: Mapping[str, Any]) -> str:
 def refused_columns(refused: Sequence[Mapping[str, Any]]) -> list[Column]:
     """Return the columns of what is refused: why, how many rows, and the first of them."""
     columns = [
-        Column(head="Why", values=[_why(item) for item in refused], wraps=True),
+        Column(head="Why", values=[_why(item) for item in refused]),
         Column(head="Rows", values=[item["rows"] for item in refused]),
         Column(head="First in", values=[item["path"] for item in refused]),
         Column(head="Row", values=[item["row"] for item in refused]),

@@ -19,10 +19,12 @@ from presentation import charts, formatting
 __all__ = ["show"]
 
 MOST_DRAWN = 10
+MOST = 300
+"""Devices with fp32 among which one is chosen."""
 
 
 def show(comparison: Comparison, at: int, places: Places) -> None:
-    """Show speed, memory and outputs beside fp32; without a hardware, the known one with most measurements is chosen."""
+    """Show speed, memory and outputs beside fp32; without a hardware, a known one with most measurements is chosen."""
     with guarded(comparison.model):
         if not comparison.hw:
             with places.answer:
@@ -42,10 +44,14 @@ def show(comparison: Comparison, at: int, places: Places) -> None:
 
 
 def _choose(comparison: Comparison, at: int) -> None:
-    most = query.of_model(comparison.model, comparison.mode, at, limit=0)["whole"]["hardware"]
-    if most:
-        # A machine that nobody could name says less than a device of the catalogue, however often it was measured.
-        best = max(most, key=lambda item: (find(item["hardware"]) is not None, item["rows"]))
+    answer = query.of_model(comparison.model, comparison.mode, at, precision="fp32", per_hardware=True, limit=MOST)
+    beside = {row["hardware"] for row in answer["rows"]}
+    if most := answer["whole"]["hardware"]:
+        # A machine that nobody could name says less than a device of the catalogue, and a ratio to an estimate less than one
+        # to a measurement, however often they were measured.
+        best = max(
+            most, key=lambda item: (find(item["hardware"]) is not None, item["hardware"] in beside, item["rows"])
+        )
         turn(PAGE, msgspec.structs.replace(comparison, hw=best["hardware"]))
     nothing(
         comparison,

@@ -20,7 +20,7 @@ from presentation import formatting
 __all__ = ["show_answer", "show_gaps", "show_machines", "show_models", "show_siblings", "show_specification"]
 
 PAGE = "hardware"
-FIRST = 8
+FIRST = 7
 """Models that are shown before the others are asked for."""
 MOST = 50
 

@@ -30,7 +30,7 @@ __all__ = ["show_about", "show_answer", "show_coverage", "show_measured", "show_
 
 PAGE = "models"
 TOP = 15
-FIRST = 10
+FIRST = 9
 """Devices that are shown before the others are asked for."""
 
 

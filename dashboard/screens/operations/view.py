@@ -147,7 +147,7 @@ def _letters(health: Health, request: Operations) -> None:
     letters = operator_data.letters(health.position)
     st.caption(operations.set_aside(health.dead_letters or 0, letters))
     links = [f"operations?event={quote(letter.event)}" for letter in letters]
-    columns = columns_of(operations.letter_table(letters, zone()), links={"Type": links}, wraps=("Reason",))
+    columns = columns_of(operations.letter_table(letters, zone()), links={"Type": links})
     result_table(columns, key=f"{PAGE} letters", words="Events that could not be read")
     st.caption("After an upgrade that understands them, `assay rebuild` reads them.")
     if request.event:

@@ -22,12 +22,26 @@ def script() -> None:
     view.show()
 
 
-def test_it_opens_on_the_known_device_with_most_rows(
-    tmp_path_factory: pytest.TempPathFactory, build: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("rows_of_fp32", "chosen"), [((NAMELESS, "nvidia-t4", KNOWN), KNOWN), (("nvidia-t4",), "nvidia-t4")]
+)
+def test_it_opens_on_a_known_device_with_fp32_and_most_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    build: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    rows_of_fp32: tuple[str, ...],
+    chosen: str,
 ) -> None:
     devices = {NAMELESS: 4, "nvidia-t4": 1, KNOWN: 3}
     events = [
-        build.measurement(4.0 * batch, model=MODEL, hardware=name, platform="cuda", batch_size=batch)
+        build.measurement(
+            4.0 * batch,
+            model=MODEL,
+            hardware=name,
+            platform="cuda",
+            precision="fp32" if name in rows_of_fp32 else "fp16",
+            batch_size=batch,
+        )
         for name, rows in devices.items()
         for batch in range(1, rows + 1)
     ]
@@ -40,6 +54,6 @@ def test_it_opens_on_the_known_device_with_most_rows(
         test = AppTest.from_function(script, default_timeout=60)
         test.query_params["what"], test.query_params["model"] = "precision", MODEL
         assert not test.run().exception
-        assert test.query_params["hw"] in (KNOWN, [KNOWN])
+        assert test.query_params["hw"] in (chosen, [chosen])
         st.cache_data.clear()
         st.cache_resource.clear()
