@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Generic, Protocol, TypeVar, cast
 
+import httpx
 import msgspec
 import streamlit as st
 
 from assay.client import Client
 from assay.client.transport import patience
-from domain.errors import AssayError
+from domain.errors import AssayError, ServiceUnavailable
 
 __all__ = [
     "KEPT",
@@ -22,6 +25,7 @@ __all__ = [
     "SLOWEST_S",
     "NewerService",
     "SentRows",
+    "WatchfulClient",
     "checked",
     "client",
     "decoded",
@@ -56,6 +60,44 @@ class NewerService(AssayError):
 
     type = "newer-service"
     status = 502
+
+
+class WatchfulClient(Client):
+    """A client that gives up early on a service that has stopped: while an answer takes long, it asks whether it is there at all."""
+
+    def _send(self, method: str, path: str, *, again: bool = True, **options: Any) -> httpx.Response:
+        """Send a request, and raise ServiceUnavailable where the service answers nothing meanwhile."""
+        answer = _begun(lambda: super(WatchfulClient, self)._send(method, path, again=again, **options))
+        half = _probed_s() / 2
+        while True:
+            try:
+                return answer.result(half)
+            except TimeoutError:
+                self._require_life(half)
+
+    def _require_life(self, half: float) -> None:
+        try:
+            client(half).ready()
+        except ServiceUnavailable as stopped:
+            raise ServiceUnavailable(
+                f"the service at {self.server} has not answered within {2 * half:g} s.",
+                field=stopped.field,
+                remedy=stopped.remedy,
+            ) from stopped
+
+
+def _begun(ask: Callable[[], httpx.Response]) -> Future[httpx.Response]:
+    """Begin to ask in a thread of its own, which ends with its own timeout and keeps no process from ending."""
+    answer: Future[httpx.Response] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except Exception as problem:
+            answer.set_exception(problem)
+
+    threading.Thread(target=run, name="asked", daemon=True).start()
+    return answer
 
 
 def _one(function: Function) -> Function:
@@ -94,7 +136,8 @@ def client(timeout_s: float = SLOWEST_S) -> Client:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--server", default=os.environ.get("ASSAY_SERVER"))
     server = parser.parse_known_args(sys.argv[1:])[0].server
-    return Client(server=server, timeout_s=timeout_s, patience_s=min(PATIENCE_S, _probed_s()))
+    kind = WatchfulClient if timeout_s > _probed_s() else Client
+    return kind(server=server, timeout_s=timeout_s, patience_s=min(PATIENCE_S, _probed_s()))
 
 
 def _probed_s() -> float:

@@ -14,7 +14,7 @@ import streamlit as st
 
 from assay.client import Client
 from dashboard.answers import ready
-from dashboard.service import PATIENCE_S, SLOWEST_S, checked, client, decoded
+from dashboard.service import PATIENCE_S, SLOWEST_S, WatchfulClient, checked, client, decoded
 from domain.answers.operations import Day, DeadLetter, Health, ListedToken
 from domain.errors import Forbidden
 
@@ -31,7 +31,7 @@ _kept = st.cache_data(show_spinner=False, ttl=FRESH_S, max_entries=4, scope="ses
 
 @st.cache_resource(show_spinner=False)  # type: ignore[untyped-decorator]
 def _operator() -> Client:
-    return Client(
+    return WatchfulClient(
         server=client().server,
         token=os.environ.get("ASSAY_OPERATOR_TOKEN") or None,
         timeout_s=SLOWEST_S,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -87,3 +88,45 @@ def test_the_previous_answer_stays_until_the_next_is_there(page: Any, gate: Gate
         gate.open.set()
         page.page.get_by_text("Where the figures come from").wait_for(state="detached")
         assert "Traceback" not in page.text()
+
+
+GREY = """() => new Promise(done => {
+    const shown = () => document.querySelector('[data-testid=stMain] h1')?.textContent === 'Models';
+    let begun = null;
+    const look = now => {
+        const grey = document.querySelector('.skeleton');
+        if (begun === null && shown()) begun = now;
+        const visible = grey && getComputedStyle(grey).display !== 'none' && getComputedStyle(grey).opacity > 0;
+        if (begun !== null && visible) done(now - begun); else requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+})"""
+
+
+def test_grey_fields_stand_within_a_third_of_a_second_of_the_new_head(page: Any, gate: Gate) -> None:
+    with dashboard_on(gate.url) as at:
+        page.open(at)
+        gate.open.clear()
+        page.page.evaluate(f"() => {{ window.grey = ({GREY})(); }}")
+        page.page.get_by_test_id("stSidebarNavLink").filter(has_text="Models").click()
+        assert page.page.evaluate("window.grey") <= 300
+        gate.open.set()
+
+
+def test_a_service_that_stops_under_an_open_page_is_said_after_five_seconds_and_the_answer_stays_until_then(
+    page: Any, gate: Gate
+) -> None:
+    with dashboard_on(gate.url) as at:
+        page.open(f"{at}/hardware?id=acme-one")
+        settled(page.page)
+        # At once: the dashboard still takes the service for well.
+        gate.open.clear()
+        begun = time.monotonic()
+        page.page.get_by_text("Siblings", exact=True).click()
+        page.page.wait_for_function(STATE, arg="running")
+        assert page.page.get_by_text("Where the figures come from").is_visible()
+        page.page.get_by_text("has not answered within 5 s").first.wait_for()
+        assert 3 < time.monotonic() - begun < 9
+        assert page.page.locator("code", has_text="assay status").first.is_visible()
+        assert "`" not in page.page.inner_text("[data-testid=stMain]")
+        gate.open.set()
