@@ -23,8 +23,8 @@ ADDRESSES: Mapping[str, str] = {
 }  # fmt: skip
 """Pages that are opened on a subject; the others without parameters."""
 CHANGES: Mapping[str, tuple[str, str, Mapping[str, str | None]]] = {
-    "compare": ("Metric", "metric", {"latency": "latency", "memory": "memory", "throughput": None}),
-    "trends": ("Scale", "scale", {"log": "log", "linear": "linear", "auto": None}),
+    "compare": ("Metric", "metric", {"Latency": "latency", "Memory": "memory", "Throughput": None}),
+    "trends": ("Along", "x", {"Order": "order", "Date": "time", "Automatic": None}),
     "predictor": ("Errors by", "group", {"family": "family", "hardware": None}),
 }
 """By page: a filter, its parameter, and what it is set to in turn with what the address then says; nothing of a default."""

@@ -108,15 +108,16 @@ def _marks(drawn: Sequence[Row], across: Row, worn: Row) -> list[dict[str, Any]]
 
 
 def _words(ink: Ink) -> list[dict[str, Any]]:
-    """Return the layers of a row's name and of its value in words, which is shorter where there is little room."""
+    """Return the layers of a row's name and of its value in words; both are shorter where there is little room."""
     look = {"type": "text", "baseline": "middle", "dy": -10, "fontSize": _FONT, "color": ink.text}
     room = {"expr": f"width < {NARROW} ? width - 64 : width - 190"}
+    name = {"expr": f"width < {NARROW} ? datum.narrow : datum.label"}
     document = {"expr": f"width < {NARROW} ? datum.brief : datum.text"}
     here: dict[str, Any] = {"y": _LINE, "tooltip": DETAIL_TOOLTIP}
     return [
         {
-            "mark": {**look, "align": "left", "limit": room},
-            "encoding": {**here, "x": {"value": 0}, "text": {"field": "label", "type": "nominal"}},
+            "mark": {**look, "align": "left", "limit": room, "text": name},
+            "encoding": {**here, "x": {"value": 0}},
         },
         {
             "mark": {**look, "align": "right", "fontWeight": 600, "text": document},

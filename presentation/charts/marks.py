@@ -61,6 +61,7 @@ def line_of(row: Row, index: int, metric: Metric, scale: formatting.Scale, *, ra
         "id": str(row.get("configuration") or index),
         "order": index,
         "label": f"{rank}{name_of(row)}{simulated}",
+        "narrow": f"{rank}{row.get('narrow') or name_of(row)}{simulated}",
         "name": name_of(row) + simulated,
         "value": scale.of(value),
         "low": scale.of(low),

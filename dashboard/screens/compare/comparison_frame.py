@@ -51,7 +51,7 @@ def nothing(comparison: Comparison, sentence: str, command: str | None, value: i
     """Say why there is nothing: the filters, which one click takes away, or that nothing is known, and what would help."""
     if value:
         rows = "1 row" if value == 1 else f"{formatting.count(value)} rows"
-        st.info(f"The workload above leaves none of {rows}. Reset it to see all.")
+        st.info(f"The workload leaves none of {rows}. Reset it to see all.")
         if st.button("Reset filters", key=f"{PAGE} reset"):
             kept = {name: getattr(comparison, name) for name in ("what", "model", "hw", "metric")}
             turn(PAGE, Comparison(**kept))

@@ -51,7 +51,7 @@ _NAMES = {
     "hardware_count": "number of devices",
     "concurrency": "load",
     "arrival_rate_per_s": "load",
-    "scenario": "way of sending requests",
+    "scenario": "load",
     "hardware_stated": "who saw the hardware",
     "image_size": "image size",
     "input_tokens": "tokens",

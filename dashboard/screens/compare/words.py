@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from dashboard import answers, evidence, ratios
@@ -16,9 +16,9 @@ from dashboard.tables.result_table import Column
 from domain.errors import AssayError
 from domain.performance import cpu_baseline
 from presentation import formatting
-from presentation.answer_words import device_name, evidence_words
+from presentation.answer_words import device_name, evidence_words, short_name
 from presentation.charts import COMPARED, COST, ENERGY, LATENCY, MEMORY, SPEEDUP, TOKEN_ENERGY, Metric, Row, name_of
-from presentation.loads import arrivals, hardware_words
+from presentation.loads import arrivals, batch_words, hardware_words
 
 __all__ = [
     "Rows",
@@ -203,14 +203,19 @@ def best_of_each(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
 
 
 def named(rows: Sequence[ComparedRow], *, models: bool, devices: bool = True) -> list[ComparedRow]:
-    """Name each row by its device as people say it, by its model, or by both."""
+    """Name each row by its device as people say it, by its model, or by both; shorter, as `narrow`, for a phone."""
 
-    def name(row: ComparedRow) -> str:
-        device = hardware_words(row, device_name(str(row.get("hardware") or "unknown hardware")))
-        parts = [str(row.get("model")).rpartition("/")[2]] * models + [device] * devices
+    def name(row: ComparedRow, device: Callable[[str], str]) -> str:
+        said = hardware_words(row, device(str(row.get("hardware") or "unknown hardware")))
+        parts = [str(row.get("model")).rpartition("/")[2]] * models + [said] * devices
         return " on ".join(parts)
 
-    return [cast("ComparedRow", {**row, "subject": name(row)}) for row in rows]
+    def narrow(row: ComparedRow) -> str:
+        # The colour says the platform, the table all the rest.
+        batch = batch_words(row) if row.get("batch_size") or arrivals(row) else None
+        return " · ".join(filter(None, [name(row, short_name), row.get("precision"), batch]))
+
+    return [cast("ComparedRow", {**row, "subject": name(row, device_name), "narrow": narrow(row)}) for row in rows]
 
 
 def chosen(everything: Sequence[ComparedRow], comparison: Comparison, metric: Metric) -> list[ComparedRow]:

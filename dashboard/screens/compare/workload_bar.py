@@ -19,17 +19,18 @@ from presentation import charts
 __all__ = ["BAR", "LISTS", "show", "values"]
 
 BAR = {
-    "hardware": ("metric", "precision", "batch", "length", "mode", "platform", "basis", "scale"),
-    "models": ("metric", "precision", "batch", "length", "mode", "platform", "scale"),
-    "modes": ("precision", "batch", "length", "platform"),
+    "hardware": ("metric", "batch", "length", "precision", "mode", "platform", "basis", "scale"),
+    "models": ("metric", "batch", "length", "precision", "mode", "platform", "scale"),
+    "modes": ("batch", "length", "precision", "platform"),
     "precision": ("batch", "length", "mode"),
-    "batch": ("precision", "length", "mode", "platform", "basis"),
+    "batch": ("length", "precision", "mode", "platform", "basis"),
 }
 """The parameters that have an input, by what is compared; the others keep what the address says."""
 LISTS = ("platform", "precision")
 _MORE = ("basis", "scale")
 """What stands behind a button: it changes what is drawn, never which work is compared."""
-_WIDTHS = {"metric": 2, "precision": 2, "batch": 1, "length": 1, "mode": 2, "platform": 2}
+_WIDTHS = {"metric": 136, "batch": 92, "length": 92, "precision": 150, "mode": 112, "platform": 160}
+"""Pixels: one row on a desk, three on a phone, and room for a chip with its cross."""
 _BATCHES = tuple(1 << power for power in range(9))
 _METRICS = {
     "throughput": "Throughput",
@@ -56,9 +57,9 @@ def show(comparison: Comparison, position: int) -> None:
     whole = _whole(comparison, position)
     if comparison.length is None and not whole.get("sequence_length"):
         shown.remove("length")
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="workload"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="workload"):
         for name in shown:
-            with st.container(width=_width(name), key=f"workload-{name}"):
+            with st.container(width=_WIDTHS[name], key=f"workload-{name}"):
                 _INPUTS[name](comparison, whole)
         more = [name for name in BAR[comparison.what] if name in _MORE]
         if more:
@@ -71,10 +72,6 @@ def show(comparison: Comparison, position: int) -> None:
     if chosen != comparison:
         go(PAGE, chosen)
         st.rerun()
-
-
-def _width(name: str) -> int:
-    return 104 if _WIDTHS[name] == 1 else 148
 
 
 def _whole(comparison: Comparison, position: int) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ FILLED = {
     "predictor": "split=family", "models": f"id={MODEL}", "hardware": "id=acme-one",
 }  # fmt: skip
 """Addresses of pages that show something; a page that is not here is opened without parameters."""
-SUBJECTS = {"recommend": "tiny", "models": "tiny", "hardware": "acme-one"}
+SUBJECTS = {"recommend": "tiny", "compare": "tiny", "models": "tiny", "hardware": "acme-one"}
 """Titles of pages that are about something: its name. The others have that of the menu."""
 FACTS = {"models": " measurements", "hardware": " measurements"}
 """What stands under such a title in place of the question: what the subject is, in a line."""

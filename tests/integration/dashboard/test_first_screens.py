@@ -183,3 +183,11 @@ def test_two_devices_are_compared_by_one_line_of_text(tab: Any, published: str) 
         boxes = [row.locator(".interval").bounding_box() for row in rows.all()]
         assert all(box["y"] + box["height"] < FOLD for box in boxes)
     assert page.wrong == []
+
+
+def test_no_name_on_a_picture_is_cut_on_a_phone(tab: Any, published: str) -> None:
+    page: Page = tab(390, "light")
+    page.open(f"{published}/compare?model={BERT}")
+    texts = page.page.locator("[data-testid=stVegaLiteChart] svg text").all_text_contents()
+    assert any("batch 64" in text for text in texts)
+    assert not [text for text in texts if "…" in text]
