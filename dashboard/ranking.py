@@ -139,7 +139,7 @@ def completed(row: Row) -> dict[str, Any]:
 
 def rows_of(answer: Recommendation, unit: PriceUnit, metric: Metric = LATENCY) -> list[RankedRow]:
     """Return the ranked options as they are drawn, with the price of a unit of the work and their bands of ranks."""
-    return banded([priced(option, unit) for option in answer.ranked], metric)
+    return banded([priced(option, unit) for option in answer.ranked], price_metric(unit) if metric is COST else metric)
 
 
 def priced(option: RankedOption | FrontOption, unit: PriceUnit) -> RankedRow:

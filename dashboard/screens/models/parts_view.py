@@ -90,12 +90,14 @@ def show_ranking(model: Model, at: int) -> None:
     """Show the best configuration of each hardware, measured where it was and predicted elsewhere."""
     model = _ranking_bar(model)
     answer = query.ranking(model.id, at, model.mode, model.metric, TOP)
-    rows = ranking.banded(answer_document(answer)["ranked"])
+    metric = charts.METRICS[model.metric]
+    rows = ranking.banded(
+        [cast("RankedRow", ranking.completed(row)) for row in answer_document(answer)["ranked"]], metric
+    )
     if not rows:
         st.info(escape(answer.abstained or "Nothing can be ranked. This measures it here:"))
         to_paste(f"assay bench {model.id}")
         return
-    metric = charts.METRICS[model.metric]
     sentence = _best(rows, metric)
     st.markdown(f"**{escape(sentence)}**")
     tied = sum(row["rank_band"] == rows[0]["rank_band"] for row in rows)

@@ -44,8 +44,9 @@ def test_rows_that_cannot_be_told_apart_share_their_ranks() -> None:
 def test_a_band_of_ranks_is_of_intervals_that_overlap() -> None:
     rows = [row(1, 1.0, 0.9, 1.2), row(2, 1.1, 1.0, 1.3, tied_with=1), row(3, 2.0, 1.9, 2.1, tied_with=1)]
     assert [found["rank_band"] for found in ranking.banded(rows)] == ["1–2", "1–2", "3"]
-    cheap = [{**one, COST.key: cost} for one, cost in zip(rows, (1.0, 5.0, 9.0), strict=True)]
-    assert [found["rank_band"] for found in ranking.banded(cheap, COST)] == ["1", "2", "3"]
+    cheap = [ranking.completed({**one, "unit_usd": cost}) for one, cost in zip(rows, (1.0, 5.0, 9.0), strict=True)]
+    price = ranking.price_metric(PriceUnit("/ M calls", 1.0))
+    assert [found["rank_band"] for found in ranking.banded(cheap, price)] == ["1", "2", "3"]
 
 
 def test_throughput_has_the_interval_of_its_latency_turned_round() -> None:

@@ -35,7 +35,8 @@ EVERYTHING = Index(
     exact=lambda text: [spec.id for spec in [hardware.find(text)] if spec],
     several=hardware.choices,
 )
-LONG = [entry for entry in (*DEVICES, *MODELS) if len(entry.title) >= 8]
+LONG = [entry for entry in (*DEVICES, *MODELS) if sum(letter.isalnum() for letter in entry.title) >= 8]
+"""Names of which six letters are left after two are gone: a text of fewer allows one edit."""
 
 
 def ids(text: str, index: Index = EVERYTHING, most: int | None = 8) -> list[str]:
