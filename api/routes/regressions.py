@@ -56,19 +56,21 @@ async def regressions(
     """Return the changes of figures, the worst first, and beside them `turns` of outcomes and changed `environments`.
 
     The baseline is a position, a snapshot, or what was known so many days before the newest event. Only what was tried on
-    both sides of it is compared. `counts` has the number of changes by state, whatever is listed.
+    both sides of it is compared, and a measurement only with earlier ones: `unordered` counts imported ones that do not say
+    when they were made, and those that were made before what the log had. `counts` has the number of changes by state, whatever is listed.
     """
     since = await resolved(request.app.state.parts, baseline, field="baseline")
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         position = _days_ago(tables, days) if since is None else min(since, tables.position)
         filters = {"model": model, "hardware": hardware, "platform": platform, "precision": precision}
-        report, rows = _compared(tables, position, filters, alert=alert, columns=metric or ())
+        report, rows, unordered = _compared(tables, position, filters, alert=alert, columns=metric or ())
         beside = {
             "baseline_position": position,
             "baseline_at": tables.recorded_at(position),
             "alert": alert,
             "compared": report.compared,
+            "unordered": unordered,
             "counts": dict(Counter(change.state for change in report.changes)),
             "turns": [_placed(turn, rows) for turn in report.turns if turn.state != "other"][:limit],
             "environments": msgspec.to_builtins(report.environments[:limit]),
@@ -86,8 +88,8 @@ def _days_ago(tables: Tables, days: float) -> int:
 
 def _compared(
     tables: Tables, since: int, filters: Mapping[str, Any], *, alert: float, columns: Iterable[str]
-) -> tuple[Report, dict[str, Row]]:
-    """Return what came of comparing everything tried again since a position, and the rows behind it by event."""
+) -> tuple[Report, dict[str, Row], int]:
+    """Return what came of comparing everything tried again since a position, the rows behind it by event, and how many have no order."""
     again = tables.tried_again(since, filters)
     if len(again) > MOST:
         raise UsageError(
@@ -97,7 +99,11 @@ def _compared(
         )
     before, after = ComparisonInput("baseline", since), ComparisonInput("candidate", tables.position)
     rows: dict[str, Row] = {}
-    for kind, row in _facts(tables, again):
+    facts = list(_facts(tables, again))
+    unordered = _unordered(facts, since)
+    for kind, row in facts:
+        if row["event_id"] in unordered:
+            continue
         rows[row["event_id"]] = row
         for side in (after, before) if row["position"] <= since else (after,):
             if kind == "measurements":
@@ -108,7 +114,22 @@ def _compared(
     for row in tables.environments(fingerprint=fingerprints).to_pylist():
         before.environment(row["fingerprint"], row)
         after.environment(row["fingerprint"], row)
-    return compare(before.side(), after.side(), alert=alert, columns=tuple(columns)), rows
+    return compare(before.side(), after.side(), alert=alert, columns=tuple(columns)), rows, len(unordered)
+
+
+def _unordered(facts: Iterable[tuple[str, Row]], since: int) -> set[str]:
+    """Return what was imported without a time, and what came since and was made before the newest that the log had."""
+    measured = [row for kind, row in facts if kind == "measurements"]
+    newest: dict[str, Any] = {}
+    for row in measured:
+        if row["position"] <= since and row["time"] is not None:
+            newest[row["configuration"]] = max(row["time"], newest.get(row["configuration"], row["time"]))
+    return {
+        row["event_id"]
+        for row in measured
+        if (row["time"] is None and row["origin"] == "imported")
+        or (row["position"] > since and row["time"] and row["time"] < newest.get(row["configuration"], row["time"]))
+    }
 
 
 def _facts(tables: Tables, configurations: list[str]) -> Iterable[tuple[str, Row]]:
@@ -116,7 +137,7 @@ def _facts(tables: Tables, configurations: list[str]) -> Iterable[tuple[str, Row
     if not configurations:
         return ()
     request = {
-        "measurements": (*COLUMNS, "time"),
+        "measurements": (*COLUMNS, "time", "origin"),
         "failures": _OUTCOMES,
         "tests": (*_OUTCOMES, "test"),
     }

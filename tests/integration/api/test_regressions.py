@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -74,6 +75,26 @@ def test_other_states_are_listed_on_demand_and_filters_narrow(client, story):
     assert (alone["changes"], alone["counts"], alone["turns"]) == ([], {"better": 1}, [])
     loose = client.regressions(model=model, baseline=before, alert=1.0, min_position=after)
     assert loose["changes"] == []
+
+
+def test_what_has_no_date_or_an_earlier_one_is_no_regression(client, build):
+    model = named()
+
+    def on(hardware, p50, **parts):
+        return build.measurement(p50=p50, model=model, hardware=hardware, **parts)
+
+    table = {"origin": "imported", "source": "a table without dates"}
+    dated = datetime(2026, 1, 1, tzinfo=UTC)
+    before = posted(
+        client, on("acme-one", 1.0, provenance=table), on("acme-two", 1.0, time=dated), on("acme-three", 1.0)
+    )
+    undated = on("acme-one", 5.0, provenance=table)
+    older = on("acme-two", 5.0, time=dated - timedelta(days=300))
+    after = posted(client, undated, older, on("acme-three", 5.0))
+    found = client.regressions(model=model, baseline=before, min_position=after)
+    assert [change["hardware"] for change in found["changes"]] == ["acme-three"]
+    # The undated one that was there before has no order either.
+    assert found["unordered"] == 3
 
 
 def test_a_newer_runtime_is_compared_with_the_one_before(client, build):
