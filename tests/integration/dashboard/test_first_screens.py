@@ -34,10 +34,14 @@ PAGES = {
     "operations": "operations",
 }
 """Each page as a reader meets it."""
-LOOKS = ((1440, "light"), (390, "dark"))
-HIGHEST = {1440: 320, 390: 420}
+FURTHER = [
+    pytest.param(width, theme, marks=pytest.mark.torture)
+    for width, theme in ((1440, "dark"), (1280, "light"), (1280, "dark"), (390, "light"))
+]
+LOOKS = [(1440, "light"), (390, "dark"), *FURTHER]
+HIGHEST = {1440: 320, 1280: 320, 390: 420}
 """Pixels: where an answer begins at the latest."""
-TALLEST = {1440: 2000, 390: 3000}
+TALLEST = {1440: 2000, 1280: 2200, 390: 3000}
 """Pixels: how long a page is before anything is unfolded."""
 MOST_WORDS = 120
 NOT_SAID = (
@@ -65,6 +69,34 @@ SCREEN = """height => {
     };
 }"""
 FOLD = 900
+PICTURES = """() => [...document.querySelectorAll('[data-testid="stVegaLiteChart"] svg')].map(drawn => {
+    const box = element => (({left, right, top, bottom}) => [left, top, right, bottom])(element.getBoundingClientRect());
+    const said = selector => [...drawn.querySelectorAll(selector)].filter(text => text.textContent.trim());
+    return {
+        box: box(drawn), marks: drawn.querySelectorAll('.role-mark path, .role-mark line, .role-mark text').length,
+        texts: said('text').map(text => [text.textContent, ...box(text)]),
+        named: said('.mark-text.role-mark text').map(text => text.textContent),
+    };
+})"""
+
+
+def cut_or_covered(picture: Any) -> list[str]:
+    """Return the labels of a picture that leave it, and those that lie over one another."""
+    left, top, right, bottom = picture["box"]
+    texts = picture["texts"]
+    # A box has room above and below its letters.
+    cut = [
+        name
+        for name, *box in texts
+        if box[0] < left - 3 or box[1] < top - 3 or box[2] > right + 3 or box[3] > bottom + 3
+    ]
+    covered = [
+        f"{one[0]} × {other[0]}"
+        for place, one in enumerate(texts)
+        for other in texts[place + 1 :]
+        if one[1] + 1 < other[3] and other[1] + 1 < one[3] and one[2] + 2 < other[4] and other[2] + 2 < one[4]
+    ]
+    return [*cut, *covered]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +120,7 @@ def test_the_first_screen(name: str, width: int, theme: str, tab: Any, published
     page: Page = tab(width, theme)
     page.page.set_viewport_size({"width": width, "height": FOLD})
     page.open(f"{published}/{PAGES[name]}")
-    seen = page.page.evaluate(SCREEN, FOLD)
+    seen, pictures = page.page.evaluate(SCREEN, FOLD), page.page.evaluate(PICTURES)
     first = seen["words"].replace("\u202f", " ")
     counted = re.findall(r"[^\W\d_][\w’'-]*", first)
     found = {
@@ -96,11 +128,13 @@ def test_the_first_screen(name: str, width: int, theme: str, tab: Any, published
         "said": [word for word in NOT_SAID if re.search(rf"\b{word}", first, re.IGNORECASE)],
         "nothing": re.findall(r"\b(?:None|nan|NaN|undefined)\b", seen["text"]),
         "new tabs": seen["blank"], "wrong": page.wrong,
+        "labels": [fault for picture in pictures for fault in cut_or_covered(picture)],
+        "empty pictures": [picture["box"] for picture in pictures if not picture["marks"]],
     }  # fmt: skip
     assert seen["top"] is not None and seen["top"] <= HIGHEST[width], found
     assert seen["tall"] <= TALLEST[width], found
     assert len(counted) <= MOST_WORDS, (found, first)
-    assert not (found["said"] or found["nothing"] or found["new tabs"] or found["wrong"]), (found, first)
+    assert not any(found[name] for name in ("said", "nothing", "new tabs", "wrong", "labels", "empty pictures")), found
 
 
 RAW = """table => [...table.querySelectorAll('tbody tr')].map(row => row.cells[AT].dataset.value)"""
@@ -128,15 +162,6 @@ def test_a_column_of_numbers_sorts_by_its_raw_values(asked: str, tab: Any, publi
             assert values == sorted(values, reverse=falling), head.inner_text()
 
 
-LABELS = """() => {
-    const marks = document.querySelector('[data-testid="stVegaLiteChart"] svg');
-    const box = element => (({left, right, top, bottom}) => [left, top, right, bottom])(element.getBoundingClientRect());
-    const texts = [...marks.querySelectorAll('text')].filter(text => text.textContent.trim());
-    const named = [...marks.querySelectorAll('.mark-text.role-mark text')].filter(text => text.textContent.trim());
-    return {chart: box(marks), texts: texts.map(text => [text.textContent, ...box(text)]), named: named.map(text => text.textContent)};
-}"""
-
-
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("model", [BERT, "microsoft/resnet-50"])
 def test_every_option_on_the_line_is_named_and_no_label_is_cut_or_covered(
@@ -145,20 +170,10 @@ def test_every_option_on_the_line_is_named_and_no_label_is_cut_or_covered(
     page: Page = tab(width, "light")
     text = page.open(f"{published}/recommend?model={model}")
     page.page.locator('[data-testid="stVegaLiteChart"] svg').wait_for()
-    seen = page.page.evaluate(LABELS)
+    (picture,) = page.page.evaluate(PICTURES)
     options = re.search(r"The line joins the (\d+) options", text)
-    assert options and len(set(seen["named"])) >= int(options[1]), seen["named"]
-    left, top, right, bottom = seen["chart"]
-    for name, *box in seen["texts"]:
-        # A box has room above and below its letters.
-        assert box[0] >= left - 3 and box[1] >= top - 3 and box[2] <= right + 3 and box[3] <= bottom + 3, name
-    covered = [
-        (one[0], other[0])
-        for place, one in enumerate(seen["texts"])
-        for other in seen["texts"][place + 1 :]
-        if one[1] + 1 < other[3] and other[1] + 1 < one[3] and one[2] + 2 < other[4] and other[2] + 2 < one[4]
-    ]
-    assert covered == []
+    assert options and len(set(picture["named"])) >= int(options[1]), picture["named"]
+    assert cut_or_covered(picture) == []
 
 
 def test_two_devices_are_compared_by_one_line_of_text(tab: Any, published: str) -> None:
