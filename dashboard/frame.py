@@ -27,6 +27,7 @@ __all__ = [
     "basis_legend",
     "chart",
     "coded",
+    "colour_key",
     "downloads",
     "dropped",
     "escape",
@@ -191,6 +192,16 @@ def chart(drawn: Any, *, key: str, words: str, selected: Callable[[], None] | No
     st.vega_lite_chart(
         spec=spec, width="stretch", key=key, alt=words, on_select=selected or "ignore", selection_mode=among or None
     )
+
+
+def colour_key(named: Sequence[tuple[str, str]]) -> None:
+    """Say what colours of a chart stand for, names with their colours, in as many lines as they need."""
+    if named:
+        parts = "".join(
+            f'<span style="white-space:nowrap"><span aria-hidden="true" style="color:{html.escape(colour)}">●</span> {html.escape(name)}</span>'
+            for name, colour in named
+        )
+        st.html(f'<div style="display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.875rem">{parts}</div>')
 
 
 _TO_COPY = """

@@ -65,6 +65,7 @@ def axis(title: str, ink: Ink, log_ends: Sequence[float] | None = None, **look: 
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "labelFlush": True,
+        "labelSeparation": 4,
         **places,
         **look,
     }

@@ -47,7 +47,7 @@ _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "memory_bytes": ("Memory", formatting.capacity),
     "memory_bandwidth_bytes_per_s": ("Bandwidth", lambda value: formatting.si(value, "B/s")),
     "cache_bytes": ("Last cache", formatting.memory),
-    "power_w": ("Power", lambda value: formatting.si(value, "W")),
+    "power_w": ("Power", lambda value: f"{value:g}\u202fW"),
     "cores": ("Cores", formatting.count),
     "clock_hz": ("Clock", lambda value: formatting.si(value, "Hz")),
     "sustained_bandwidth_bytes_per_s": ("Bandwidth, reached", lambda value: formatting.si(value, "B/s")),

@@ -14,14 +14,14 @@ from presentation.charts.axes import axis_of, may_be_log, scale_of
 from presentation.charts.frame import MAX_MARKS, Rows, finish
 from presentation.palette import INKS, PLATFORM_COLOURS, PLATFORM_DOMAIN, SEQUENTIAL, Theme, colour_key
 
-__all__ = ["BARS", "COLOURS", "drawable", "result"]
+__all__ = ["BARS", "COLOURS", "drawable", "key", "result"]
 
 Row = Mapping[str, Any]
 BARS = 40
 COLOURS = 6
 """Values that tints of one hue still tell apart; the hues belong to the platforms."""
-HEADS_PX, LEGEND_PX = 24, 48
-"""Of a page's chart, whose height holds the head of its bars and its legend too."""
+HEADS_PX = 24
+"""Of a page's chart, whose height holds the head of its bars too."""
 BAR_PX = 24
 HEIGHT = 340
 
@@ -80,7 +80,7 @@ def result(
             x=alt.X("y:Q", axis=axis_of(what.y, ink, None), scale=_from_zero(ends)),
             y=alt.Y("label:N", sort=None, axis=axis),
         )
-        heads = 0 if picture else HEADS_PX + (LEGEND_PX if any(keys) else 0)
+        heads = 0 if picture else HEADS_PX
         return finish(alt.layer(bars), height=max(80, BAR_PX * len(values)) + heads, theme=theme, picture=picture)
     log = may_be_log(ends, logarithmic)
     words = f"{what.y} (log)" if log else what.y
@@ -89,6 +89,26 @@ def result(
     points = encoded.mark_point(filled=True, size=64, opacity=0.9)
     layers = [encoded.mark_line(strokeWidth=2), points] if what.kind == "line" else [points]
     return finish(alt.layer(*layers), height=HEIGHT, theme=theme, picture=picture)
+
+
+def key(rows: Sequence[Row], what: Drawing, theme: Theme | None) -> list[tuple[str, str]]:
+    """Return the values that colours stand for, each with its colour: a page's chart has its key beside it, where there is room."""
+    drawn = drawable(rows, what)
+    if what.colour == "platform":
+        worn = {colour_key(row.get("platform")) for row in drawn}
+        colours = zip(PLATFORM_DOMAIN, PLATFORM_COLOURS[theme or "light"], strict=True)
+        return [(name, colour) for name, colour in colours if name in worn]
+    domain = _values(drawn, what.colour)
+    return list(zip(domain, _tints(len(domain), theme), strict=True)) if 0 < len(domain) <= COLOURS else []
+
+
+def _values(rows: Sequence[Row], name: str | None) -> list[str]:
+    return list(dict.fromkeys(_said(row.get(name)) for row in rows)) if name else []
+
+
+def _tints(count: int, theme: Theme | None) -> list[str]:
+    ramp = SEQUENTIAL[theme or "light"]
+    return [ramp[round(2 + 7 * place / max(1, count - 1))] for place in range(count)]
 
 
 def _across(values: Sequence[Row], title: str, horizontal: str, theme: Theme | None) -> alt.X:
@@ -121,21 +141,20 @@ def _across(values: Sequence[Row], title: str, horizontal: str, theme: Theme | N
 
 def _colour(rows: Sequence[Row], name: str | None, theme: Theme | None, picture: bool) -> tuple[Any, list[str | None]]:
     """Return the colours and the key of each row: platforms wear theirs, other values tints, too many of them one colour."""
-    ramp, ink = SEQUENTIAL[theme or "light"], INKS[theme]
+    ink = INKS[theme]
     legend = alt.Legend(title=name, orient="bottom", labelColor=ink.text, titleColor=ink.muted, labelFontSize=12)
     if name == "platform":
         keys = [colour_key(row.get(name)) for row in rows]
         worn = {"range": list(PLATFORM_COLOURS[theme or "light"])} if picture else {}
-        shown = [key for key in PLATFORM_DOMAIN if key in keys]
-        return alt.Color("key:N", scale=alt.Scale(domain=list(PLATFORM_DOMAIN), **worn), legend=_only(legend, shown)), [
-            *keys
-        ]
-    said = [_said(row.get(name)) for row in rows] if name else []
-    domain = list(dict.fromkeys(said))
+        shown = _only(legend, [key for key in PLATFORM_DOMAIN if key in keys]) if picture else None
+        return alt.Color("key:N", scale=alt.Scale(domain=list(PLATFORM_DOMAIN), **worn), legend=shown), [*keys]
+    domain = _values(rows, name)
     if not 0 < len(domain) <= COLOURS:
-        return alt.ColorValue(ramp[6]), [None] * len(rows)
-    tints = [ramp[round(2 + 7 * place / max(1, len(domain) - 1))] for place in range(len(domain))]
-    return alt.Color("key:N", scale=alt.Scale(domain=domain, range=tints), legend=legend), [*said]
+        return alt.ColorValue(SEQUENTIAL[theme or "light"][6]), [None] * len(rows)
+    scale = alt.Scale(domain=domain, range=_tints(len(domain), theme))
+    return alt.Color("key:N", scale=scale, legend=legend if picture else None), [
+        _said(row.get(str(name))) for row in rows
+    ]
 
 
 def _only(legend: alt.Legend, shown: list[str]) -> alt.Legend:

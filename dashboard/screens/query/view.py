@@ -19,6 +19,7 @@ from dashboard.address import SCALES
 from dashboard.downloads import picture_files, stem
 from dashboard.frame import (
     chart,
+    colour_key,
     downloads,
     dropped,
     escape,
@@ -263,6 +264,7 @@ def _chart(
     title = f"{what.y} by {what.x}"
     shade = theme()
     shown = sql_chart.result(rows, what, horizontal=across, logarithmic=log, theme=shade)
+    colour_key(sql_chart.key(rows, what, shade))
     chart(shown, key=f"{PAGE} picture", words=f"{title}: {said}")
     _left_out(rows, drawn, what)
 

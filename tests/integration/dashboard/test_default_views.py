@@ -57,5 +57,5 @@ def test_a_default_view_holds_evidence_alone(name: str, tab: Any, doubted: str) 
     assert not any(figure in text for figure in (*invalid, *simulated)), text
     drawn = page.page.evaluate(MARKS)
     assert all(drawn), "a picture has no marks"
-    assert drawn or name not in ("recommend", "compare", "trends")
+    assert drawn or name not in ("recommend", "compare")
     assert page.wrong == []

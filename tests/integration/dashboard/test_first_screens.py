@@ -71,7 +71,10 @@ SCREEN = """height => {
 FOLD = 900
 PICTURES = """() => [...document.querySelectorAll('[data-testid="stVegaLiteChart"] svg')].map(drawn => {
     const box = element => (({left, right, top, bottom}) => [left, top, right, bottom])(element.getBoundingClientRect());
-    const said = selector => [...drawn.querySelectorAll(selector)].filter(text => text.textContent.trim());
+    // A sign of one letter is a mark, what is not painted is no label, and boxes of inclined ones overlap where words do not.
+    const painted = text => !['0', 'transparent'].includes(text.getAttribute('opacity') ?? text.getAttribute('fill-opacity') ?? text.getAttribute('fill'))
+        && !/rotate\\(-?[1-8]/.test(text.getAttribute('transform') ?? '');
+    const said = selector => [...drawn.querySelectorAll(selector)].filter(text => text.textContent.trim().length > 1 && painted(text));
     return {
         box: box(drawn), marks: drawn.querySelectorAll('.role-mark path, .role-mark line, .role-mark text').length,
         texts: said('text').map(text => [text.textContent, ...box(text)]),
@@ -94,7 +97,12 @@ def cut_or_covered(picture: Any) -> list[str]:
         f"{one[0]} × {other[0]}"
         for place, one in enumerate(texts)
         for other in texts[place + 1 :]
-        if one[1] + 1 < other[3] and other[1] + 1 < one[3] and one[2] + 2 < other[4] and other[2] + 2 < one[4]
+        # The ground of a label is the same words once more.
+        if one[0] != other[0]
+        and one[1] + 1 < other[3]
+        and other[1] + 1 < one[3]
+        and one[2] + 2 < other[4]
+        and other[2] + 2 < one[4]
     ]
     return [*cut, *covered]
 

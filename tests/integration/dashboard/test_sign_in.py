@@ -136,7 +136,7 @@ def test_a_viewer_signs_in_comes_back_and_signs_out(visitor: Page, site: str) ->
     assert "acme-one" not in text
     assert links(visitor) == set()
     sign_in(visitor, "vera")
-    text = shown(visitor, "Compare")
+    text = shown(visitor, "tiny")
     assert "acme-one" in text
     asked = parse_qs(urlsplit(visitor.page.url).query)
     assert (asked["model"], asked["scale"], asked["platform"]) == (["acme/tiny"], ["log"], ["cpu"])

@@ -117,7 +117,7 @@ def test_a_service_that_stops_under_an_open_page_is_said_after_five_seconds_and_
     page: Any, gate: Gate
 ) -> None:
     with dashboard_on(gate.url) as at:
-        page.open(f"{at}/hardware?id=acme-one")
+        page.open(f"{at}/hardware?id=acme-one&tab=specification")
         settled(page.page)
         # At once: the dashboard still takes the service for well.
         gate.open.clear()
