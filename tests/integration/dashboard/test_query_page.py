@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.client import Client
+from dashboard.gallery import settled
 from dashboard.screens.query.words import EXAMPLES, packed
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
@@ -123,7 +124,11 @@ def test_examples_and_views_of_ours_run_and_come_back(page: Any, dashboards: Any
     assert page.page.get_by_label("SQL").input_value() == EXAMPLES[4].sql
     page.page.keyboard.press("Escape")
     page.page.get_by_text("Views and their columns").click()
-    page.page.get_by_role("button", name="Begin with measurements").click()
+    begin = page.page.get_by_role("button", name="Begin with measurements")
+    begin.wait_for()
+    # A click that comes while the part is still being filled is lost with the run that it ends.
+    settled(page.page)
+    begin.click()
     page.page.wait_for_function("document.querySelector('textarea').value.startsWith('SELECT *')")
     page.page.locator(".assay-table").first.get_by_text("acme-one").first.wait_for()
     page.page.get_by_role("link", name="Recommend").click()
