@@ -15,7 +15,7 @@ from predictor.general.inputs import GENERAL_FEATURES, inputs_of, parts_of, runt
 from predictor.general.kept import LEVELS, General, GeneralLevel, bits_of
 from predictor.general.method import FittedGeneral, spread
 from predictor.kernels.physics import START, Parameters
-from predictor.kernels.profile import DeviceProfile
+from predictor.kernels.profile import ANY, DeviceProfile
 from predictor.learning.training import Learner
 from predictor.shipped.general import shipped_book
 
@@ -149,6 +149,21 @@ def test_a_profile_moves_no_place_that_trained_nor_another_precision(table, buil
     trained = FittedGeneral(trees, PARAMETERS, profiles, [("nvidia-l4", "cuda", "torch")]).predict(here).residual
     other = FittedGeneral(trees, PARAMETERS, {("nvidia-l4", "cuda", "int8"): slow}).predict(here).residual
     assert np.array_equal(plain, trained) and np.array_equal(plain, other)
+
+
+def test_own_kernels_of_a_processor_answer_half_by_themselves(table, built) -> None:
+    _, trees = built
+    kernels = DeviceProfile(compute=0.5, traffic=0.5, floor_us=2.5, kernels=20, spread=0.1, before=0.7)
+    here = table.take([index for index, row in enumerate(table.rows) if row.hardware == "nvidia-l4"])
+    processor = msgspec.structs.replace(
+        here, rows=[msgspec.structs.replace(row, hardware_kind="cpu") for row in here.rows]
+    )
+    timed = {("nvidia-l4", "cuda", "fp16"): kernels}
+    alone = np.log(inputs_of(processor, PARAMETERS, [kernels] * len(processor)).seconds / processor.prior)
+    # The same figures as of a precision without kernels: the trees answer alone.
+    by_trees = FittedGeneral(trees, PARAMETERS, {("nvidia-l4", "cuda", ANY): kernels}).predict(processor).residual
+    both = FittedGeneral(trees, PARAMETERS, timed).predict(processor).residual
+    assert np.allclose(both, (by_trees + alone) / 2) and not np.allclose(both, by_trees)
 
 
 def test_arithmetic_traffic_floors_and_launches_add_up_to_the_seconds(table) -> None:
