@@ -41,7 +41,7 @@ def main(pages: Sequence[str] = ()) -> int:
                 with httpx.Client(base_url=running.url, timeout=120, trust_env=False) as posting:
                     filled(posting)
                 with Client(running.url) as client:
-                    run = str(client.runs(limit=1)[0]["run_id"])
+                    run = str(client.runs(kind="bench", limit=1)[0]["run_id"])
                 with dashboard(running.url, folder / "dashboard") as shown:
                     asked = ["--url", shown.url, "--hardware", HARDWARE, "--run", run, "--out", str(IMAGES)]
                     found = [page for page in pages if page != TOLD]

@@ -14,6 +14,8 @@ __all__ = [
     "PriceUnit",
     "device_name",
     "evidence_words",
+    "model_name",
+    "model_name",
     "pick_words",
     "price_doubt",
     "price_unit",
@@ -63,6 +65,11 @@ def device_name(slug: str, count: int | None = None) -> str:
     spec = hardware.find(slug)
     name = slug if spec is None else spec.name
     return f"{count} × {name}" if count and count > 1 else name
+
+
+def model_name(model_id: str) -> str:
+    """Return a model's name without its owner: `whisper-tiny/encoder` of `openai/whisper-tiny/encoder`."""
+    return model_id.partition("/")[2] or model_id
 
 
 def short_name(slug: str, count: int | None = None) -> str:

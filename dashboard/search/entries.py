@@ -18,7 +18,7 @@ from dashboard.service import client, decoded, shared
 from domain.catalogues import hardware as hardware_catalogue
 from domain.cookbook import recipes
 from presentation import formatting
-from presentation.answer_words import short_name
+from presentation.answer_words import model_name, short_name
 
 __all__ = ["comparison_entry", "first_entries", "index", "pages_index", "row_entry"]
 
@@ -90,7 +90,7 @@ def comparison_entry(text: str, position: int) -> Entry | None:
     typed = subjects.read(text, subjects.names(position))
     if typed.unknown or len(typed.models) + len(typed.hardware) < 2:
         return None
-    named = [name.rpartition("/")[2] for name in typed.models], [short_name(name) for name in typed.hardware]
+    named = [model_name(name) for name in typed.models], [short_name(name) for name in typed.hardware]
     asked = parameters(subjects.with_typed(Comparison(), typed))
     return Entry(
         kind="comparison",
@@ -142,7 +142,7 @@ def _model(row: Model) -> Entry:
     return Entry(
         kind="model",
         id=row.id,
-        title=row.id.rpartition("/")[2],
+        title=model_name(row.id),
         page="models",
         params={"id": row.id},
         names=tuple(row.aliases),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from presentation import formatting
+from presentation.answer_words import model_name
 from presentation.palette import VERDICT_GLYPHS
 from presentation.reports import likeness
 from presentation.reports.content import Chart, Column, Row, Table
@@ -164,7 +165,7 @@ def _label(pair: Row, first: str) -> str:
 
 def short_model(model: str) -> str:
     """Return a model's id without its owner, for pictures; tables have it whole."""
-    return model.rpartition("/")[2]
+    return model_name(model)
 
 
 def _marked(row: Row) -> Row:

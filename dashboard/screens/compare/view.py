@@ -14,7 +14,7 @@ from dashboard.frame import dropped, escape, guarded, header, titled, to_paste
 from dashboard.page_state import adopt, current, go, turn, widget
 from dashboard.screens.compare import subjects, words, workload_bar
 from dashboard.screens.compare.comparison_frame import PAGE, Places
-from presentation.answer_words import device_name, short_name
+from presentation.answer_words import device_name, model_name, short_name
 
 __all__ = ["ahead", "show"]
 
@@ -89,7 +89,7 @@ def _for_one_model(comparison: Comparison) -> Comparison:
 
 
 def _title(comparison: Comparison) -> str:
-    models = [name.rpartition("/")[2] for name in words.models_of(comparison)]
+    models = [model_name(name) for name in words.models_of(comparison)]
     named = words.devices_of(comparison)
     devices = (
         [short_name(name) for name in named] if models or len(named) > 1 else [device_name(name) for name in named]
@@ -106,7 +106,7 @@ def _subjects(comparison: Comparison, at: int) -> None:
     """Show what is compared as chips, and the box that adds to it."""
     shown: dict[str, Key] = {}
     for name in words.models_of(comparison):
-        shown[name.rpartition("/")[2] if name.rpartition("/")[2] not in shown else name] = ("model", name)
+        shown[model_name(name) if model_name(name) not in shown else name] = ("model", name)
     for name in words.devices_of(comparison):
         shown[device_name(name) if device_name(name) not in shown else name] = ("hw", name)
     taken = chips.removed(shown, key=PAGE, label="What is compared (tap one to remove it)")

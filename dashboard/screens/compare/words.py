@@ -16,7 +16,7 @@ from dashboard.tables.result_table import Column
 from domain.errors import AssayError
 from domain.performance import cpu_baseline
 from presentation import formatting
-from presentation.answer_words import device_name, evidence_words, short_name
+from presentation.answer_words import device_name, evidence_words, model_name, short_name
 from presentation.charts import COMPARED, COST, ENERGY, LATENCY, MEMORY, SPEEDUP, TOKEN_ENERGY, Metric, Row, name_of
 from presentation.loads import arrivals, batch_words, hardware_words
 
@@ -207,7 +207,7 @@ def named(rows: Sequence[ComparedRow], *, models: bool, devices: bool = True) ->
 
     def name(row: ComparedRow, device: Callable[[str], str]) -> str:
         said = hardware_words(row, device(str(row.get("hardware") or "unknown hardware")))
-        parts = [str(row.get("model")).rpartition("/")[2]] * models + [said] * devices
+        parts = [model_name(str(row.get("model")))] * models + [said] * devices
         return " on ".join(parts)
 
     def narrow(row: ComparedRow) -> str:
@@ -391,7 +391,7 @@ _OTHER_WORK = "In what a row is not the work of the first row: no headline compa
 def _models(rows: Sequence[ComparedRow]) -> Column:
     names = [str(row.get("model")) for row in rows]
     links: list[str | None] = [evidence.about("models", name) for name in names]
-    return Column(head="Model", values=[name.rpartition("/")[2] for name in names], links=links)
+    return Column(head="Model", values=[model_name(name) for name in names], links=links)
 
 
 def _software(row: ComparedRow) -> str:

@@ -22,6 +22,7 @@ from domain.answers.device import (
 from domain.kernels import SIZES
 from domain.vocabulary import HARDWARE_KINDS, MODES
 from presentation import formatting
+from presentation.answer_words import model_name
 
 __all__ = [
     "KNOWN",
@@ -178,7 +179,7 @@ def headline(rows: Sequence[MeasuredRow], *, cut: bool = False) -> tuple[str, st
         if many > 1
         else "The only model measured"
     )
-    name = str(best["model"]).rpartition("/")[2]
+    name = model_name(str(best["model"]))
     count = best.get("hardware_count") or 1
     devices = f" on {count} devices" if count > 1 else ""
     return f"{speed_words(best)} with {name}", f"{first}{size}{devices}: {how_run(best)} ({how_known(best)})"

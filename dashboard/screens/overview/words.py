@@ -17,7 +17,7 @@ from dashboard.tables.result_table import Column
 from domain.answers import Pick, Recommendation
 from domain.vocabulary import PLATFORMS
 from presentation import formatting
-from presentation.answer_words import PICKS, PickWords, pick_words, short_name
+from presentation.answer_words import PICKS, PickWords, model_name, pick_words, short_name
 
 __all__ = [
     "PAGE",
@@ -143,7 +143,7 @@ def best_columns(named: Sequence[tuple[Model, Recommendation]]) -> list[Column]:
     models = [model for model, _ in named]
     picks = [{} if answer.abstained else {pick.name: pick for pick in answer.picks} for _, answer in named]
     links = [f"recommend?{urlencode({'model': model.id}, safe='/')}" for model in models]
-    columns = [Column(head="Model", values=[model.id.rpartition("/")[2] for model in models], links=links)]
+    columns = [Column(head="Model", values=[model_name(model.id) for model in models], links=links)]
     for name, title in PICKS.items():
         cells = [
             _pick_cell(found[name], pick_words(found[name], answer)) if name in found else None

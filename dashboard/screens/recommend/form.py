@@ -19,7 +19,7 @@ from domain.calls import CALLS
 from domain.catalogues import hardware
 from domain.catalogues.search import matches, meant
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
-from presentation.answer_words import device_name
+from presentation.answer_words import device_name, model_name
 
 __all__ = ["REFUSED", "show_adding", "show_form"]
 
@@ -145,7 +145,7 @@ def _first(columns: Sequence[DeltaGenerator], question: Question, models: Sequen
 def _category(model: str, models: Sequence[Model]) -> str | None:
     """What kind of model is meant, by its id, an alias or the id without its owner; None where nobody knows."""
     for row in models:
-        if model in (row.id, *row.aliases, row.id.rpartition("/")[2]):
+        if model in (row.id, *row.aliases, model_name(row.id)):
             return row.category
     return None
 

@@ -24,6 +24,7 @@ from dashboard.service import SentRows
 from dashboard.tables.result_table import Column, result_table
 from domain.answers.run import LoggedEvent, MeasuredRow, PreviousRun, RowReason, TriedRow
 from presentation import formatting, run_progress
+from presentation.answer_words import model_name
 
 __all__ = ["show"]
 
@@ -43,7 +44,7 @@ def show(request: Runs, at: int, head: DeltaGenerator, strip: DeltaGenerator) ->
     name = runs.heading(run)
     with head.container():
         if event and event.fact:
-            header(event.fact.model.id.rpartition("/")[2], f"One row of {escape(name)}: can I trust it?", slug=event.id)
+            header(model_name(event.fact.model.id), f"One row of {escape(name)}: can I trust it?", slug=event.id)
         else:
             header(f"{name[:1].upper()}{name[1:]}", "What happened, and can I trust it?", slug=run_id)
     with strip:

@@ -16,6 +16,7 @@ from domain.measured import STATED, Latency, Observed, Requested
 from domain.metrics import METRICS
 from domain.samples import Picture
 from presentation import formatting, loads
+from presentation.answer_words import model_name
 
 __all__ = ["DIFFERS", "StageTime", "asked", "metrics", "named", "percentiles", "sentence", "series", "stages", "steady"]
 
@@ -51,7 +52,7 @@ def named(fact: Fact) -> str:
     device = {"device": fact.observed.device if fact.observed else None}
     return " · ".join(
         [
-            fact.model.id.rpartition("/")[2],
+            model_name(fact.model.id),
             fact.execution.platform,
             fact.execution.precision or "precision unknown",
             loads.batch_words(asdict(fact.workload)),

@@ -21,6 +21,7 @@ from dashboard.tables.result_table import Column
 from domain.answers.run import MeasuredRow, TriedRow
 from domain.measured import Latency
 from presentation import formatting, loads, run_progress
+from presentation.answer_words import model_name
 from presentation.palette import VERDICT_GLYPHS
 
 __all__ = [
@@ -351,7 +352,7 @@ def _subject(rows: Sequence[MeasuredRow] | Sequence[TriedRow]) -> list[Column]:
     return [
         Column(
             head="Model",
-            values=[row.model_id.rpartition("/")[2] for row in rows],
+            values=[model_name(row.model_id) for row in rows],
             links=[evidence.row_path(row.event_id) for row in rows],
         ),
         Column(head="Platform", values=[row.platform for row in rows]),
