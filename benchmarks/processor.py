@@ -11,6 +11,8 @@ import psutil
 
 __all__ = ["Meter"]
 
+_TICK_S = 0.01
+
 
 class Meter:
     """Adds up the processor seconds that groups of processes spend while `running`.
@@ -38,9 +40,13 @@ class Meter:
         self._events += events
 
     def document(self) -> dict[str, float]:
-        """Return the µs that each group spent on an event, and the rate at which all cores would be full."""
+        """Return the µs that each group spent on an event, and the rate at which all cores would be full.
+
+        The system counts in hundredths of a second: what took less stands as one.
+        """
         found = {f"{name}_us": spent / max(1, self._events) * 1e6 for name, spent in self._seconds.items()}
-        return {**found, "full_at_per_s": (psutil.cpu_count() or 1) * 1e6 / sum(found.values())}
+        least = _TICK_S / max(1, self._events) * 1e6
+        return {**found, "full_at_per_s": (psutil.cpu_count() or 1) * 1e6 / max(sum(found.values()), least)}
 
     def _spent(self) -> dict[str, float]:
         own = os.times()
