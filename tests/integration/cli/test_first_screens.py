@@ -65,4 +65,6 @@ def test_a_prediction_says_what_it_is_and_on_request_what_it_rests_on(typed: Any
     assert "evidence    estimate" in out
     assert "time        " in out
     verbose, _ = typed(*ASKED["predict"], "--verbose")
-    assert "basis       predicted" in verbose and "roofline by operators" in verbose
+    answer = json.loads(typed(*ASKED["predict"], "--json")[0])
+    assert re.search(rf"^basis +{answer['basis']}\b", verbose, re.MULTILINE), verbose
+    assert answer["why"].split(";")[0].split(":")[0] in " ".join(verbose.split())

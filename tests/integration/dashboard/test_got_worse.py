@@ -17,6 +17,7 @@ SLOWED, STEADY = "acme/slowed", "acme/steady"
 def cells(page: Any) -> dict[str, str]:
     """The first line of the page's table of what got worse by its heads."""
     table = page.page.get_by_role("region", name="What got worse")
+    table.locator("tbody tr").first.wait_for()
     heads = [one.inner_text() for one in table.locator("thead th").all()]
     values = [one.inner_text() for one in table.locator("tbody tr").first.locator("th, td").all()]
     return {head: value.replace("\u202f", " ") for head, value in zip(heads, values, strict=True)}
