@@ -77,7 +77,8 @@ class WatchfulClient(Client):
 
     def _require_life(self, half: float) -> None:
         try:
-            client(half).ready()
+            # Whether it lives at all: how far its tables are is a question that may wait behind others.
+            client(half)._get("/health/live")
         except ServiceUnavailable as stopped:
             raise ServiceUnavailable(
                 f"the service at {self.server} has not answered within {2 * half:g} s.",

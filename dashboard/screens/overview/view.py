@@ -105,15 +105,14 @@ def show() -> None:
         glance: Glance = read.asked
         adopt(PAGE, glance, {"days": glance.days})
         at = health["position"] if glance.as_of is None else glance.as_of
-        summary: Mapping[str, Any] = {"measurements": 0, "failures": 0, "tests": 0}
         with guarded("The health"):
             _health(health)
         with guarded("The state"):
             summary = answers.summary(at)
-        if not (summary["measurements"] or summary["failures"] or summary["tests"]):
-            beginning.show()
-            return
-        _filled(glance, summary, at)
+            if summary["measurements"] or summary["failures"] or summary["tests"]:
+                _filled(glance, summary, at)
+            else:
+                beginning.show()
 
 
 def _filled(glance: Glance, summary: Mapping[str, Any], at: int) -> None:
