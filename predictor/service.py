@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -163,8 +163,17 @@ class Answerer:
             bound=floor.bound,
         )
 
-    def predictor_info(self, as_of: int | None = None) -> dict[str, Any]:
-        """Return what answers at a position are predicted with: digest, scores, widths, calibrations and limits."""
+    def in_force(self, as_of: int | None = None) -> tuple[str, bool]:
+        """Return the digest of the predictor that answers at a position, and whether it is the one that ships."""
+        with self._tables(as_of) as tables:
+            digest = self._predictor(tables)[0].digest
+        return digest, digest == load_shipped().digest
+
+    def predictor_info(self, as_of: int | None = None, members: Collection[str] | None = None) -> dict[str, Any]:
+        """Return what answers at a position are predicted with: digest, scores, widths, calibrations and limits.
+
+        What rows of each device correct takes long where there are many: `members` without `own_rows` and `contradictions` leave it out.
+        """
         with self._tables(as_of) as tables:
             predictor, notes = self._current(tables)
             position = tables.position
@@ -175,10 +184,11 @@ class Answerer:
         } | {"architectures": len(card.coverage.architectures)}
         document.pop("features")
         document["calibrations"] = predictor.calibrations.document()
-        document["own_rows"] = predictor.own_rows.document()
-        document["contradictions"] = msgspec.to_builtins(
-            [*predictor.calibrations.contradictions, *predictor.own_rows.contradictions()]
-        )
+        if members is None or not {"own_rows", "contradictions"}.isdisjoint(members):
+            document["own_rows"] = predictor.own_rows.document()
+            document["contradictions"] = msgspec.to_builtins(
+                [*predictor.calibrations.contradictions, *predictor.own_rows.contradictions()]
+            )
         document["few"] = None if card.few is None else card.few.document()
         document["shares"] = None if card.shares is None else card.shares.document()
         return {

@@ -97,7 +97,7 @@ async def predictor(
     container: Container = request.app.state.parts
     position = await _at(container, as_of, min_position)
     history = str(container.projection.history)
-    predictor_info = await asyncio.to_thread(container.answerer.predictor_info, position)
+    predictor_info = await asyncio.to_thread(container.answerer.predictor_info, position, members)
     tag = etag(history, predictor_info["position"], predictor_info["digest"])
     if fresh(request, tag):
         return Response(b"", status_code=304, headers={"ETag": tag})

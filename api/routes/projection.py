@@ -42,7 +42,7 @@ async def summary(request: Request[Any, Any, Any], at: NamedDependency[At]) -> R
     container: Container = request.app.state.parts
 
     def answer(tables: Tables) -> Row:
-        info = container.answerer.predictor_info(tables.position)
+        digest, shipped = container.answerer.in_force(tables.position)
         return {
             "position": tables.position,
             "schema": SCHEMA_VERSION,
@@ -50,8 +50,8 @@ async def summary(request: Request[Any, Any, Any], at: NamedDependency[At]) -> R
             "kernels": sum(tables.kernel_tables(columns=["timings"])["timings"].to_pylist()),
             "newest": tables.newest(),
             "event_types": tables.event_type_counts().to_pylist(),
-            "predictor": info["digest"],
-            "shipped": info["shipped"],
+            "predictor": digest,
+            "shipped": shipped,
         }
 
     return await document(request, at, answer)
