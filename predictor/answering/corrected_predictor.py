@@ -32,6 +32,10 @@ SELECT unnest(max(position, {shots})) AS position FROM measurements
 WHERE origin IN ('measured', 'imported') AND verdict IS DISTINCT FROM 'invalid' AND run_id NOT IN ({runs})
 GROUP BY hardware_id, mode
 """
+_ALIKE = """
+SELECT {columns} FROM measurements WHERE verdict IS DISTINCT FROM 'invalid' AND model_id IN (SELECT unnest(?))
+QUALIFY row_number() OVER (PARTITION BY configuration ORDER BY position DESC) = 1 ORDER BY position
+"""
 _STATE = """
 SELECT (SELECT max(last_position) FROM main.standing), (SELECT max(position) FROM main.retraction),
     (SELECT max(position) FROM main.alias), (SELECT max(position) FROM main.hardware_description),
@@ -125,7 +129,9 @@ def _alike(tables: Tables, own: Sequence[Row]) -> list[Row]:
     works = {work_of(row) for row in own}
     if not works:
         return []
-    rows = tables.measurements(model=sorted({row.model for row in own}), columns=COLUMNS).to_pylist()
+    # Of a million rows few are the newest of their configuration: the others need not become objects.
+    statement = _ALIKE.format(columns=", ".join(COLUMNS))
+    rows = tables.select("measurements", statement, [sorted({row.model for row in own})]).to_pylist()
     newest: dict[tuple[object, ...], Row] = {}
     for row in training_rows(map(row_from_table, rows), mode=None):
         if work_of(row) in works:

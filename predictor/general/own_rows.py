@@ -125,6 +125,7 @@ class OwnRows:
         self._members: dict[Place, list[int]] = {}
         self._made: dict[Place, _OfPlace] = {}
         self._lock = threading.Lock()
+        self._works = [] if learned is None else [work_of(row) for row in learned.siblings.rows]
         if table is not None and learned is not None:
             for index, row in enumerate(table.rows):
                 if row.mode in learned.modes:
@@ -190,7 +191,7 @@ class OwnRows:
             if place not in self._made:
                 assert self._table is not None
                 assert self._learned is not None
-                self._made[place] = _corrected(self._table.take(self._members[place]), self._learned)
+                self._made[place] = _corrected(self._table.take(self._members[place]), self._learned, self._works)
             return self._made[place]
 
 
@@ -198,12 +199,16 @@ _KEPT: cachetools.LRUCache[Hashable, Calibrations] = cachetools.LRUCache(512)
 _KEPT_LOCK = threading.Lock()
 
 
-def _corrected(shots: Table, learned: Learned) -> _OfPlace:
-    """Return what the rows of one place correct."""
+def _corrected(shots: Table, learned: Learned, siblings: Sequence[Hashable]) -> _OfPlace:
+    """Return what the rows of one place correct; `siblings` are the work of each row among which siblings are looked for."""
     works = {work_of(row) for row in shots.rows}
     place = (shots.rows[0].hardware, shots.rows[0].platform)
     beside = learned.siblings.take(
-        [index for index, row in enumerate(learned.siblings.rows) if row.hardware != place[0] and work_of(row) in works]
+        [
+            index
+            for index, (row, work) in enumerate(zip(learned.siblings.rows, siblings, strict=True))
+            if row.hardware != place[0] and work in works
+        ]
     )
     profiles = tuple(repr(learned.fitted.profile(row)) for row in shots.rows)
     key = (learned.digest, profiles, _identity(shots), _identity(beside))
