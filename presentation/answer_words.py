@@ -15,7 +15,6 @@ __all__ = [
     "device_name",
     "evidence_words",
     "model_name",
-    "model_name",
     "pick_words",
     "price_doubt",
     "price_unit",
