@@ -11,7 +11,7 @@ from assay.client.transport import Json
 from dashboard import answers, sign_in
 from dashboard.frame import escape, guarded, to_paste
 from dashboard.service import client
-from dashboard.tables.result_table import Column, result_table
+from dashboard.tables.result_table import Column, filled, result_table
 from domain.errors import Forbidden
 from domain.events import MEASUREMENT_RECORDED
 from presentation import formatting
@@ -151,7 +151,7 @@ def refused_columns(refused: Sequence[Mapping[str, Any]]) -> list[Column]:
         Column(head="First in", values=[item["path"] for item in refused]),
         Column(head="Row", values=[item["row"] for item in refused]),
     ]
-    return [column for column in columns if any(value is not None for value in column.values)]
+    return filled(columns)
 
 
 def _why(refused: Mapping[str, Any]) -> str:

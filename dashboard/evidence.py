@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-__all__ = ["about", "path_of", "row_path"]
+from dashboard.tables.result_table import Column
+from presentation.answer_words import evidence_words
+
+__all__ = ["about", "path_of", "row_path", "source_column"]
 
 
 def row_path(event: str) -> str:
@@ -26,3 +29,9 @@ def path_of(row: Mapping[str, Any]) -> str | None:
 def about(page: str, name: str) -> str:
     """Return the address of the page on a model or a hardware."""
     return f"{page}?{urlencode({'id': name}, safe='/')}"
+
+
+def source_column(rows: Sequence[Mapping[str, Any]]) -> Column:
+    """Return the column that says what each row rests on, and leads there."""
+    words = [evidence_words(row.get("basis"), row.get("origin")) for row in rows]
+    return Column(head="Source", values=words, links=[path_of(row) for row in rows])

@@ -20,7 +20,7 @@ from dashboard.frame import theme
 from presentation import formatting
 from presentation.palette import VERDICT_COLOURS
 
-__all__ = ["Column", "columns_of", "result_table"]
+__all__ = ["Column", "columns_of", "filled", "result_table"]
 
 Raw = str | float | None
 _HERE = Path(__file__).parent
@@ -71,6 +71,11 @@ def columns_of(
         for head in frame
         if not frame[head].isna().all()
     ]
+
+
+def filled(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that have a value in any row."""
+    return [column for column in columns if any(value is not None for value in column.values)]
 
 
 def result_table(

@@ -26,7 +26,7 @@ LEAST = 0.005
 """Parts below this share of the latency are shown as one."""
 CLASSES = 4
 MOST_PARTS = 3
-"""Parts of the time that are told in a line."""
+"""Parts of the time that a line lists."""
 
 
 def parts_table(explanation: Explanation) -> Table:

@@ -10,7 +10,7 @@ from dashboard import evidence, ratios
 from dashboard.differences import EVIDENCE
 from dashboard.ranking import completed
 from dashboard.screens.compare import query
-from dashboard.tables.result_table import Column
+from dashboard.tables.result_table import Column, filled
 from dashboard.work import Work, estimated
 from domain.answers import ExcludedConfigurations
 from domain.performance.batch_scaling import grouped, most_batches
@@ -301,11 +301,7 @@ def columns(lines: Sequence[Line]) -> list[Column]:
         Column(head="Memory", values=memory, shown=[size.show(value) for value in memory]),
         Column(head="Efficiency", values=efficient, shown=[formatting.share(value) for value in efficient]),
         Column(head="n", values=[row.get("n") for row in rows]),
-        Column(
-            head="Source",
-            values=[evidence_words(row.get("basis"), row.get("origin")) for row in rows],
-            links=[evidence.path_of(row) for row in rows],
-        ),
+        evidence.source_column(rows),
         Column(head="Verdict", values=[row.get("verdict") for row in rows]),
     ]
-    return [column for column in drawn if any(value is not None for value in column.values)]
+    return filled(drawn)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dashboard import evidence, ratios
 from dashboard.ranking import completed
-from dashboard.tables.result_table import Column
+from dashboard.tables.result_table import Column, filled
 from presentation import formatting
 from presentation.answer_words import evidence_words
 from presentation.charts import LATENCY, MEMORY, Row, name_of
@@ -118,7 +118,7 @@ def columns(pairs: Sequence[Pair]) -> list[Column]:
             values=[evidence_words(pair.training["basis"], pair.training.get("origin")) for pair in pairs],
         ),
     ]
-    return [column for column in drawn if any(value is not None for value in column.values)]
+    return filled(drawn)
 
 
 def _share(pair: Pair, stage: str) -> float | None:

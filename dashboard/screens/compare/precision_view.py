@@ -47,8 +47,8 @@ def _choose(comparison: Comparison, at: int) -> None:
     answer = query.of_model(comparison.model, comparison.mode, at, precision="fp32", per_hardware=True, limit=MOST)
     beside = {row["hardware"] for row in answer["rows"]}
     if most := answer["whole"]["hardware"]:
-        # A machine that nobody could name says less than a device of the catalogue, and a ratio to an estimate less than one
-        # to a measurement, however often they were measured.
+        # A device of the catalogue comes before a machine without a name, and a measured fp32 before an estimated one, however
+        # often they were measured.
         best = max(
             most, key=lambda item: (find(item["hardware"]) is not None, item["hardware"] in beside, item["rows"])
         )

@@ -9,7 +9,7 @@ from dashboard import evidence, ratios
 from dashboard.differences import EVIDENCE
 from dashboard.ranking import completed
 from dashboard.screens.compare import query
-from dashboard.tables.result_table import Column
+from dashboard.tables.result_table import Column, filled
 from dashboard.work import Work, estimated, most_frequent, most_measured, work_of
 from presentation import formatting, loads
 from presentation.answer_words import device_name, evidence_words
@@ -186,11 +186,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
         ),
         Column(head="Largest output error", values=[error.get("max_absolute") for error in errors]),
         Column(head="n", values=[row.get("n") for row in rows]),
-        Column(
-            head="Source",
-            values=[evidence_words(row.get("basis"), row.get("origin")) for row in rows],
-            links=[evidence.path_of(row) for row in rows],
-        ),
+        evidence.source_column(rows),
         Column(head="Verdict", values=[row.get("verdict") for row in rows]),
     ]
-    return [column for column in drawn if any(value is not None for value in column.values)]
+    return filled(drawn)

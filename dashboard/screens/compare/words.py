@@ -12,7 +12,7 @@ from dashboard.ranking import completed
 from dashboard.screens.compare import likeness, query
 from dashboard.screens.compare.subjects import devices_of, models_of
 from dashboard.screens.recommend.words import RankedRow, number
-from dashboard.tables.result_table import Column
+from dashboard.tables.result_table import Column, filled
 from domain.errors import AssayError
 from domain.performance import cpu_baseline
 from presentation import formatting
@@ -374,14 +374,10 @@ def columns(rows: Sequence[ComparedRow], metric: Metric) -> list[Column]:
         Column(head="Load", values=[arrivals(row) for row in rows]),
         *([] if metric is SPEEDUP or several else [beside]),
         Column(head="n", values=[row.get("n") for row in rows], help="Calls that were timed"),
-        Column(
-            head="Source",
-            values=[evidence_words(row.get("basis"), row.get("origin")) for row in rows],
-            links=[evidence.path_of(row) for row in rows],
-        ),
+        evidence.source_column(rows),
         Column(head="Verdict", values=[_verdict(row, metric) for row in rows]),
     ]
-    return [column for column in drawn if any(value is not None for value in column.values)]
+    return filled(drawn)
 
 
 _PLAIN_CPU = "Times as fast as fp32 on plain CPU, not compiled, at the same batch and lengths"

@@ -16,7 +16,7 @@ from dashboard.page_state import go
 from dashboard.screens.compatibility import query as asking
 from dashboard.screens.compatibility import words
 from dashboard.screens.compatibility.words import Matrix
-from dashboard.tables.result_table import Column, columns_of, result_table
+from dashboard.tables.result_table import Column, columns_of, filled, result_table
 from domain.answers.compatibility import CellCase, CellMeasurement, MatrixCell, MatrixRow, StoppedCases
 from domain.compatibility.remedies import failures
 from presentation import formatting
@@ -180,7 +180,7 @@ def _measured_columns(rows: Sequence[CellMeasurement]) -> list[Column]:
         Column(head="Verdict", values=[row.verdict for row in rows]),
         Column(head="Measured", values=[formatting.when(row.time, zone()) if row.time else None for row in rows]),
     ]
-    return [column for column in columns if any(value is not None for value in column.values)]
+    return filled(columns)
 
 
 def _claims(cell: MatrixCell, platform: str, at: int) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import pandas as pd
 
 from dashboard.address import Params, Read, one_of, parameters, position, slugs, text, understood, whole, yes_or_no
-from dashboard.tables.result_table import Column
+from dashboard.tables.result_table import Column, filled
 from domain.answers.compatibility import CellCase, CompatibilityMatrix, MatrixCell, MatrixRow
 from domain.compatibility.states import STATES, place, works
 from domain.vocabulary import CATEGORIES
@@ -291,7 +291,7 @@ def known_columns(rows: Sequence[MatrixRow], matrix: Matrix) -> list[Column]:
         Column(head="What stopped it", values=[_first_line(cell.stopped) for _, cell in cells]),
         Column(head="Documents claim", values=[cell.claimed for _, cell in cells]),
     ]
-    return [column for column in columns if any(value is not None for value in column.values)]
+    return filled(columns)
 
 
 def _tried(cell: MatrixCell) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 from assay.client.row_types import Model, Run
 from dashboard import evidence
 from dashboard.address import Params, Read, one_of, position, understood
-from dashboard.tables.result_table import Column
+from dashboard.tables.result_table import Column, filled
 from domain.answers import Pick, Recommendation
 from domain.vocabulary import PLATFORMS
 from presentation import formatting
@@ -135,7 +135,7 @@ def failing_table(failing: Sequence[Row]) -> list[Column]:
         Column(head="Newest says", values=[row["message"] or None for row in failing]),
         Column(head="To try", values=[row["remedy"] or None for row in failing]),
     ]
-    return [column for column in columns if any(value is not None for value in column.values)]
+    return filled(columns)
 
 
 def best_columns(named: Sequence[tuple[Model, Recommendation]]) -> list[Column]:

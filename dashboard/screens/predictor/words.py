@@ -60,7 +60,7 @@ SHORT = {
 }
 """What was held out, where there is room for few words."""
 CLASSES = {"gpu": "GPUs", "cpu": "CPUs", "npu": "NPUs"}
-"""Kinds of devices by which errors are told first."""
+"""Kinds of devices for which the first line gives errors."""
 TIPS = {
     "MAPE": "Mean of the errors, each relative to what was measured.",
     "median": "Half of the errors are smaller.",

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from dashboard.screens.recommend.limits import chance
 from dashboard.screens.recommend.words import RankedRow, energy_doubt, number, price_doubt, price_words, shown, title
-from dashboard.tables.result_table import Column
+from dashboard.tables.result_table import Column, filled
 from domain.catalogues import hardware
 from presentation import formatting, loads
 from presentation.answer_words import evidence_words, short_name
@@ -41,7 +41,7 @@ def options_table(
 ) -> list[Column]:
     """Return a line for each option, then one for each device that cannot be recommended, by the rule of its `reasons`.
 
-    `call` is the kind of the call, by which its rate is told; the `energy` of an item has a column where it was asked for.
+    `call` is the kind of the call, which decides the unit of the rate; the `energy` of an item has a column where it was asked for.
     """
     rate, dollars = _RATES.get(call, _ITEMS), formatting.price_scale("")
     if all(number(row, rate.key) is None for row in rows):
@@ -74,8 +74,8 @@ def options_table(
             help="1–3: too close to call. Added devices have none.",
         ),
     ]
-    told = [columns[0], *(_padded(column, reasons) for column in columns[1:] if _filled(column))]
-    return [column for column in told if column.values]
+    filled = [columns[0], *(_padded(column, reasons) for column in columns[1:] if _filled(column))]
+    return [column for column in filled if column.values]
 
 
 def _names(rows: Sequence[RankedRow], reasons: Mapping[str, str]) -> Column:
@@ -178,7 +178,7 @@ def _surely(rows: Sequence[RankedRow], head: str) -> Column:
 
 
 def every_column(rows: Sequence[RankedRow]) -> list[Column]:
-    """Return all that is known of the options; a column that nobody fills is left out."""
+    """Return all that is known of the options; a column without values is left out."""
     numbers: dict[str, tuple[Callable[[RankedRow], float | None], Callable[[float | None], str]]] = {
         "Latency": (lambda row: row.get("latency_ms"), formatting.latency),
         "First token": (lambda row: row.get("ttft_ms"), formatting.latency),
@@ -225,4 +225,4 @@ def every_column(rows: Sequence[RankedRow]) -> list[Column]:
         _surely(rows, "Meets all with"),
         *(Column(head=head, values=[read(row) for row in rows]) for head, read in rests.items()),
     ]
-    return [column for column in columns if any(value is not None for value in column.values)]
+    return filled(columns)

@@ -17,7 +17,7 @@ from assay.client.row_types import Environment, Run
 from dashboard import evidence
 from dashboard.address import Params, Read, Reader, one_of, position, text, understood
 from dashboard.screens.runs.query import RunPage
-from dashboard.tables.result_table import Column
+from dashboard.tables.result_table import Column, filled
 from domain.answers.run import MeasuredRow, TriedRow
 from domain.measured import Latency
 from presentation import formatting, loads, run_progress
@@ -330,7 +330,7 @@ def measured(rows: Sequence[MeasuredRow]) -> list[Column]:
     ]
     if len(set(devices)) > 1:
         columns.append(Column(head="Hardware", values=devices))
-    return [column for column in columns if any(value is not None for value in column.values)]
+    return filled(columns)
 
 
 def _severity(row: MeasuredRow) -> int:
@@ -370,7 +370,7 @@ def failures(rows: Sequence[TriedRow]) -> list[Column]:
         Column(head="Message", values=[(row.message or "").partition("\n")[0] or None for row in rows]),
         Column(head="What to try", values=[row.remedy for row in rows]),
     ]
-    return [column for column in columns if any(value is not None for value in column.values)]
+    return filled(columns)
 
 
 def environment(now: Environment, differs: Mapping[str, tuple[Value, Value]] | None) -> list[Column]:

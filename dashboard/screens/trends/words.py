@@ -11,7 +11,7 @@ import msgspec
 
 from dashboard import evidence
 from dashboard.address import SCALES, Params, Read, one_of, position, positive, slugs, text, understood, yes_or_no
-from dashboard.tables.result_table import Column
+from dashboard.tables.result_table import Column, filled
 from domain.comparison.regression import version_key
 from presentation import formatting
 from presentation.answer_words import device_name, evidence_words
@@ -375,7 +375,7 @@ def change_columns(found: Sequence[tuple[Lane, Row]], metric: str, zone: tzinfo 
         _measured(points, zone),
         Column(head="Why unclear", values=[step.get("why") for step in steps]),
     ]
-    return [column for column in columns if any(value is not None for value in column.values)]
+    return filled(columns)
 
 
 def _run(point: Row) -> str | None:
