@@ -17,7 +17,6 @@ from streamlit.testing.v1 import AppTest
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
-from dashboard import gallery
 from tests.integration.dashboard.shown_tables import columns, values
 
 pytestmark = pytest.mark.xdist_group("dashboard")
