@@ -78,6 +78,13 @@ class Answerer:
         self._currents: OrderedDict[tuple[Any, ...], Predictor] = OrderedDict()
         self._readings = Readings()
         self._lock = threading.Lock()
+        self._making = threading.Lock()
+
+    def prepare(self, ending: Callable[[], bool]) -> None:
+        """Make what answers at the newest position begin with, so that no question waits for it; `ending` stops it."""
+        with self._tables(None) as tables:
+            predictor, _ = self._current(tables)
+        predictor.own_rows.prepare(ending)
 
     def recommend(self, question: Question) -> Recommendation:
         """Return the answer of design section 7. The same question at the same position gives the same document.
@@ -279,12 +286,18 @@ class Answerer:
         key = (predictor.digest, tables.history, self._reading(tables).of("state", lambda: state_of(tables)))
         with self._lock:
             result = self._currents.get(key)
-        if result is None:
-            result = current(predictor, tables)
+        if result is not None:
+            return result, notes
+        # Whoever asks meanwhile waits for the same instead of making it again.
+        with self._making:
             with self._lock:
-                self._currents[key] = result
-                while len(self._currents) > KEPT_PREDICTORS:
-                    self._currents.popitem(last=False)
+                result = self._currents.get(key)
+            if result is None:
+                result = current(predictor, tables)
+                with self._lock:
+                    self._currents[key] = result
+                    while len(self._currents) > KEPT_PREDICTORS:
+                        self._currents.popitem(last=False)
         return result, notes
 
     def _loaded(self, digest: str) -> Predictor:

@@ -156,14 +156,21 @@ class State:
                 return pa.concat_tables(pieces)
 
     def newest_each(
-        self, name: str, key: str, each: int, filters: Mapping[str, Filter], as_of: int | None = None
+        self,
+        name: str,
+        key: str,
+        each: int,
+        filters: Mapping[str, Filter],
+        *,
+        columns: Sequence[str] | None = None,
+        as_of: int | None = None,
     ) -> pa.Table:
         """Return of a view of facts the newest `each` rows for every value of a column, by position."""
         at = self._at(as_of)
         among, values = self._statement(name, filters, ("position", key), Page(), at)
         newest = f'SELECT unnest(max(position, {int(each)})) FROM ({among}) GROUP BY "{key}"'
         positions = [position for (position,) in self.cursor.execute(newest, values).fetchall()]
-        return self._read(name, {"position": positions}, None, Page(), at)
+        return self._read(name, {"position": positions}, columns, Page(), at)
 
     def select(
         self, relations: str, statement: str, values: Sequence[Any] = (), *, as_of: int | None = None

@@ -9,6 +9,7 @@ import msgspec
 from ingest import evidence
 from ingest.projection import Tables
 from predictor.answering.facts import trace_from_row
+from predictor.answering.sibling_rows import siblings_of
 from predictor.artifact.artifact import Predictor
 from predictor.artifact.calibrations import calibrations_of
 from predictor.features.dataset import COLUMNS, Row, row_from_table, training_rows
@@ -19,7 +20,6 @@ from predictor.features.traces import TraceBook
 from predictor.general.own_rows import Learned, OwnRows
 from predictor.kernels.logged_profiles import profiles_at
 from predictor.learning.building import few_rows
-from predictor.learning.siblings import work_of
 
 __all__ = ["NEWEST", "SHOTS", "Shots", "corrected", "current", "state_of"]
 
@@ -31,10 +31,6 @@ _NEWEST_OWN = """
 SELECT unnest(max(position, {shots})) AS position FROM measurements
 WHERE origin IN ('measured', 'imported') AND verdict IS DISTINCT FROM 'invalid' AND run_id NOT IN ({runs})
 GROUP BY hardware_id, mode
-"""
-_ALIKE = """
-SELECT {columns} FROM measurements WHERE verdict IS DISTINCT FROM 'invalid' AND model_id IN (SELECT unnest(?))
-QUALIFY row_number() OVER (PARTITION BY configuration ORDER BY position DESC) = 1 ORDER BY position
 """
 _STATE = """
 SELECT (SELECT max(last_position) FROM main.standing), (SELECT max(position) FROM main.retraction),
@@ -67,10 +63,10 @@ def current(predictor: Predictor, tables: Tables) -> Predictor:
     own = _own_rows(tables) if predictor.general is not None else []
     if not calibrated and not newest and not own:
         return predictor
-    alike = _alike(tables, own)
     models = {row.model for row in (*calibrated, *newest, *own)}
     book = TraceBook(map(trace_from_row, traces_of(tables, models)))
-    return corrected(predictor, newest, book, devices.spec, Shots(trees=calibrated, general=own, siblings=alike))
+    siblings = siblings_of(tables, [row for row in own if book.find_for(row) is not None])
+    return corrected(predictor, newest, book, devices.spec, Shots(trees=calibrated, general=own, siblings=siblings))
 
 
 class Shots(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,29 +116,14 @@ def _own_rows(tables: Tables) -> list[Row]:
     positions = [row["position"] for row in tables.select("measurements", statement, shipped).to_pylist()]
     if not positions:
         return []
-    rows = tables.view("measurements", {"position": positions}).to_pylist()
+    rows = tables.view("measurements", {"position": positions}, columns=COLUMNS).to_pylist()
     return training_rows(map(row_from_table, rows), mode=None)
-
-
-def _alike(tables: Tables, own: Sequence[Row]) -> list[Row]:
-    """Rows of the same work on other devices: of each device and software the newest of each batch."""
-    works = {work_of(row) for row in own}
-    if not works:
-        return []
-    # Of a million rows few are the newest of their configuration: the others need not become objects.
-    statement = _ALIKE.format(columns=", ".join(COLUMNS))
-    rows = tables.select("measurements", statement, [sorted({row.model for row in own})]).to_pylist()
-    newest: dict[tuple[object, ...], Row] = {}
-    for row in training_rows(map(row_from_table, rows), mode=None):
-        if work_of(row) in works:
-            newest[(*row.same,)] = row
-    known = {row.event_id for row in own}
-    return [row for row in newest.values() if row.event_id not in known]
 
 
 def _newest(tables: Tables) -> list[Row]:
     """The newest valid measurements of ours, oldest first."""
-    view = tables.view("measurements", {"origin": "measured", "verdict": "valid"}, limit=NEWEST, descending=True)
+    wanted = {"origin": "measured", "verdict": "valid"}
+    view = tables.view("measurements", wanted, columns=COLUMNS, limit=NEWEST, descending=True)
     return training_rows((row_from_table(row) for row in reversed(view.to_pylist())), mode=None)
 
 
@@ -160,7 +141,7 @@ def _calibration_rows(tables: Tables, predictor: Predictor) -> list[Row]:
     # One question for all devices: each by itself would read the whole log again.
     filters = {"hardware": devices, "platform": platforms, "mode": "inference"}
     rows: dict[str, list[Row | None]] = {device: [] for device in devices}
-    for row in tables.newest_each("measurements", "hardware_id", SHOTS, filters).to_pylist():
+    for row in tables.newest_each("measurements", "hardware_id", SHOTS, filters, columns=COLUMNS).to_pylist():
         rows[row["hardware_id"]].append(row_from_table(row))
     shots = (row for of_one in rows.values() for row in training_rows(of_one))
     return [row for row in shots if coverage.near_software(row.platform, row.runtime, row.precision)]

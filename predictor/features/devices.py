@@ -16,8 +16,10 @@ __all__ = ["PUBLISHED_DESCRIPTIONS", "PUBLISHED_RUNS", "Devices"]
 PUBLISHED_RUNS = ("01a202a5-b7ec-73e2-95b1-39b795b7b174", "01a2021c-1db8-7580-86cd-1099f3c397d2")
 PUBLISHED_DESCRIPTIONS = ("01a202a5-bbfe-73e3-be2f-d82603cae149", "01a2021c-21d5-74a1-a9fc-63009d34c741")
 """Runs and descriptions of devices in the files of `data/`, which come with Assay: their machines are nobody else's."""
-_PUBLISHED_ROWS = 1000
-"""No device has more measurements in those files."""
+_MEASURED_ON = """
+SELECT DISTINCT hardware_id FROM measurements
+WHERE origin = 'measured' AND hardware_id IN (SELECT unnest(?)) AND run_id NOT IN (SELECT unnest(?))
+"""
 
 
 class Devices:
@@ -72,10 +74,8 @@ class Devices:
         others = sorted(name for name in names - described if self._rows[name]["measured"])
         if not others:
             return sorted(names & described)
-        newest = tables.newest_each(
-            "measurements", "hardware_id", _PUBLISHED_ROWS, {"hardware": others, "origin": "measured"}
-        )
-        measured = {row["hardware_id"] for row in newest.to_pylist() if str(row["run_id"]) not in PUBLISHED_RUNS}
+        found = tables.select("measurements", _MEASURED_ON, [others, list(PUBLISHED_RUNS)])
+        measured = set(found.column("hardware_id").to_pylist())
         return sorted((names & described) | measured)
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from predictor.general.calibration import GeneralBase
 from predictor.general.inputs import runtime_of
 from predictor.general.method import FittedGeneral
 from predictor.learning.few_shot import Few
-from predictor.learning.siblings import work_of
+from predictor.learning.siblings import Siblings
 
 __all__ = ["WIDTHS", "Learned", "OwnRows", "RouteErrors", "software_key", "width_factor"]
 
@@ -98,7 +98,7 @@ def _likeness(row: Row, other: Row) -> float:
 class Learned(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What rows of devices correct, and beside what: the general route, what trained it, and the other routes of the same rows.
 
-    `architectures` are those of models that trained, `siblings` rows of the same models on other devices. Equal rows under the
+    `architectures` are those of models that trained, `siblings` rows of the same work on other devices. Equal rows under the
     same `digest` are worked out once; without a digest each time.
     """
 
@@ -123,18 +123,27 @@ class OwnRows:
         """Take the rows of all devices, and what they correct."""
         self._table, self._learned = table, learned
         self._members: dict[Place, list[int]] = {}
+        self._of_software: dict[tuple[str, str, str, str], list[Row]] = {}
         self._made: dict[Place, _OfPlace] = {}
         self._lock = threading.Lock()
-        self._works = [] if learned is None else [work_of(row) for row in learned.siblings.rows]
+        self._siblings = None if learned is None else Siblings(learned.siblings)
         if table is not None and learned is not None:
             for index, row in enumerate(table.rows):
                 if row.mode in learned.modes:
                     self._members.setdefault((row.hardware, row.platform), []).append(index)
+                    self._of_software.setdefault((row.hardware, row.platform, row.precision, row.mode), []).append(row)
 
     @property
     def places(self) -> list[Place]:
         """Return the devices and platforms that have rows."""
         return sorted(self._members)
+
+    def prepare(self, ending: Callable[[], bool]) -> None:
+        """Make the corrections that were not asked for yet, until `ending` says that nobody will."""
+        for place in self.places:
+            if ending():
+                return
+            self._of(place)
 
     def at(self, hardware: str, platform: str) -> Calibrated | None:
         """Return the correction of a device under a platform, or None where nothing was measured that can be."""
@@ -165,8 +174,8 @@ class OwnRows:
 
     def software_of(self, hardware: str, platform: str, precision: str, mode: str, usual: str) -> dict[str, Any] | None:
         """Return the software of a device that was measured in a precision and mode: `usual`, else what most rows have."""
-        rows = [row for row in self._rows(hardware, platform) if (row.precision, row.mode) == (precision, mode)]
-        if not rows:
+        rows = self._of_software.get((hardware, platform, precision, mode))
+        if rows is None:
             return None
         names = [row.runtime for row in rows]
         row = max(
@@ -191,7 +200,8 @@ class OwnRows:
             if place not in self._made:
                 assert self._table is not None
                 assert self._learned is not None
-                self._made[place] = _corrected(self._table.take(self._members[place]), self._learned, self._works)
+                assert self._siblings is not None
+                self._made[place] = _corrected(self._table.take(self._members[place]), self._learned, self._siblings)
             return self._made[place]
 
 
@@ -199,17 +209,10 @@ _KEPT: cachetools.LRUCache[Hashable, Calibrations] = cachetools.LRUCache(512)
 _KEPT_LOCK = threading.Lock()
 
 
-def _corrected(shots: Table, learned: Learned, siblings: Sequence[Hashable]) -> _OfPlace:
-    """Return what the rows of one place correct; `siblings` are the work of each row among which siblings are looked for."""
-    works = {work_of(row) for row in shots.rows}
+def _corrected(shots: Table, learned: Learned, siblings: Siblings) -> _OfPlace:
+    """Return what the rows of one place correct; `siblings` finds theirs among `learned.siblings`."""
     place = (shots.rows[0].hardware, shots.rows[0].platform)
-    beside = learned.siblings.take(
-        [
-            index
-            for index, (row, work) in enumerate(zip(learned.siblings.rows, siblings, strict=True))
-            if row.hardware != place[0] and work in works
-        ]
-    )
+    beside = learned.siblings.take(sorted({at for row in shots.rows if (at := siblings.nearest(row)) is not None}))
     profiles = tuple(repr(learned.fitted.profile(row)) for row in shots.rows)
     key = (learned.digest, profiles, _identity(shots), _identity(beside))
     with _KEPT_LOCK:
