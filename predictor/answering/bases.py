@@ -15,7 +15,7 @@ from predictor.artifact.calibrations import evidence_of
 from predictor.features.dataset import Row
 from predictor.features.table import Table
 from predictor.features.traces import Trace
-from predictor.general.kept import LEVELS
+from predictor.general.kept import LEVELS, General
 from predictor.learning.few_shot import Few, MeasuredDevice
 
 __all__ = ["INTERVAL", "Base", "bases_of"]
@@ -71,14 +71,15 @@ def bases_of(
 ) -> list[Base]:
     """Return the base of each candidate. Those of one software share it where as much trained near their batches."""
     why_not = predictor.card.coverage.why_not(trace, rows[0].mode)
-    supports = _Supports(predictor, trace)
+    general = _GeneralBases(trace, predictor)
+    supports = _Supports(predictor, general)
     existing: dict[tuple[object, ...], Base] = {}
     bases: list[Base] = []
     for item, row, launch_share in zip(chosen, rows, table.column("launch_share").tolist(), strict=True):
         key = (row.software, item.threads)
         base = existing.get(key)
         if base is None:
-            base = existing[key] = _base(trace, item, predictor, why_not, row)
+            base = existing[key] = _base(trace, item, predictor, why_not, row, general)
         bases.append(supports.at(base, item, row, launch_share))
     return bases
 
@@ -86,9 +87,9 @@ def bases_of(
 class _Supports:
     """Bases as far as rows near a question support them: batch, size of the items, and share of launches."""
 
-    def __init__(self, predictor: Predictor, trace: Trace) -> None:
-        """Take what trained, and the model that is asked about."""
-        self._trace = trace
+    def __init__(self, predictor: Predictor, general: _GeneralBases) -> None:
+        """Take what trained, and what the general route says of the model that is asked about."""
+        self._general = general
         self._coverage = predictor.card.coverage
         self._predictor = predictor
         self._thin: dict[tuple[object, ...], str | None] = {}
@@ -104,7 +105,7 @@ class _Supports:
             return self._measured(base, before, row)
         if base.method == "general":
             # At another batch of the same software its doubts may be others.
-            other = _general(self._trace, item, self._predictor, row) or base
+            other = self._general.base(item, row) or base
             return self._kept(id(base), other.why, lambda: other)
         if base.method != "trees":
             return base
@@ -112,7 +113,7 @@ class _Supports:
         thin = outside or self._too_few(row)
         if thin is None:
             return base
-        general = _general(self._trace, item, self._predictor, row)
+        general = self._general.base(item, row)
         if general is not None and general.covered:
             return self._kept(id(item.limits), f"{row.software} {row.threads} {general.why}", lambda: general)
         if outside is not None:
@@ -172,10 +173,12 @@ class _Supports:
         return self._made[key]
 
 
-def _base(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, row: Row) -> Base:
+def _base(
+    trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, row: Row, route: _GeneralBases
+) -> Base:
     """Return what a candidate's prediction rests on, whatever its batch is."""
     mode = row.mode
-    unmeasured = _unmeasured(trace, candidate, predictor, why_not, row)
+    unmeasured = _unmeasured(trace, candidate, predictor, why_not, row, route)
     few = predictor.card.few
     place = few.place(candidate.spec.id, candidate.platform, candidate.precision, mode) if few is not None else None
     coverage = predictor.card.coverage
@@ -202,13 +205,15 @@ def _base(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str
     return unmeasured
 
 
-def _unmeasured(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, row: Row) -> Base:
+def _unmeasured(
+    trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, row: Row, route: _GeneralBases
+) -> Base:
     """Return what is said where nothing was measured on the device under this platform and precision."""
     coverage = predictor.card.coverage
     knows = coverage.knows_software(
         candidate.platform, candidate.runtime, candidate.precision, candidate.compiled, row.mode
     )
-    general = _general(trace, candidate, predictor, row)
+    general = route.base(candidate, row)
     if why_not is None and knows and coverage.knows_maker(candidate.spec):
         trees = _trees(trace, candidate, predictor)
         return trees if trees.covered or general is None or not general.covered else general
@@ -226,34 +231,56 @@ def _unmeasured(trace: Trace, candidate: Candidate, predictor: Predictor, why_no
     )
 
 
-def _general(trace: Trace, candidate: Candidate, predictor: Predictor, row: Row) -> Base | None:
-    """Return the base of the general route, None where the predictor has none or no row of this mode trained it."""
-    general = predictor.card.general
-    if general is None or row.mode not in general.modes:
-        return None
-    level = general.level(row, candidate.limits, trace)
-    width = general.reach(level, INTERVAL)
-    doubt = general.outside(row, candidate.limits) or (
-        "too few such groups were left out to say how wide it is" if width is None else None
-    )
-    why = general.why(level, candidate.limits)
-    profile = None if predictor.general is None else predictor.general.profile(row)
-    if profile is not None:
-        arithmetic = "" if profile.compute == 1.0 else f"{profile.compute:.2g} of the arithmetic in this precision and "
-        why += (
-            f"; corrected by {profile.kernels} measured kernels of this device, which reaches {arithmetic}"
-            f"{profile.traffic:.2g} of the bandwidth that kernels reach elsewhere"
+class _GeneralBases:
+    """Bases of the general route for one model; what does not change with the batch is found once a device and software."""
+
+    def __init__(self, trace: Trace, predictor: Predictor) -> None:
+        """Take the model that is asked about."""
+        self._trace, self._predictor = trace, predictor
+        self._levels: dict[tuple[object, ...], str] = {}
+        self._made: dict[tuple[object, ...], Base] = {}
+
+    def base(self, candidate: Candidate, row: Row) -> Base | None:
+        """Return the base of a row, None where the predictor has no such route or no row of this mode trained it."""
+        general = self._predictor.card.general
+        if general is None or row.mode not in general.modes:
+            return None
+        place = (row.software, row.mode)
+        level = self._levels.get(place)
+        if level is None:
+            level = self._levels[place] = general.level(row, candidate.limits, self._trace)
+        doubt = general.outside(row, candidate.limits)
+        made = self._made.get((place, doubt))
+        if made is None:
+            made = self._made[place, doubt] = self._of(general, level, candidate, row, doubt)
+        return made
+
+    def _of(self, general: General, level: str, candidate: Candidate, row: Row, doubt: str | None) -> Base:
+        width = general.reach(level, INTERVAL)
+        if doubt is None and width is None:
+            doubt = "too few such groups were left out to say how wide it is"
+        why = general.why(level, candidate.limits)
+        profile = None if self._predictor.general is None else self._predictor.general.profile(row)
+        if profile is not None:
+            arithmetic = (
+                "" if profile.compute == 1.0 else f"{profile.compute:.2g} of the arithmetic in this precision and "
+            )
+            why += (
+                f"; corrected by {profile.kernels} measured kernels of this device, which reaches {arithmetic}"
+                f"{profile.traffic:.2g} of the bandwidth that kernels reach elsewhere"
+            )
+        reach = width or max(
+            filter(None, (general.reach(name, INTERVAL) for name in LEVELS)), default=math.log(UNBOUNDED)
         )
-    reach = width or max(filter(None, (general.reach(name, INTERVAL) for name in LEVELS)), default=math.log(UNBOUNDED))
-    return Base(
-        basis="predicted" if profile is None else "calibrated",
-        method="general",
-        evidence=() if profile is None else tuple(profile.evidence),
-        width=reach if doubt is None else UNCOVERED * reach,
-        covered=doubt is None,
-        why=why if doubt is None else f"{why}; interval not covered by measurement: {doubt}",
-        level=level,
-    )
+        return Base(
+            basis="predicted" if profile is None else "calibrated",
+            method="general",
+            evidence=() if profile is None else tuple(profile.evidence),
+            width=reach if doubt is None else UNCOVERED * reach,
+            covered=doubt is None,
+            why=why if doubt is None else f"{why}; interval not covered by measurement: {doubt}",
+            level=level,
+        )
 
 
 def _trees(trace: Trace, candidate: Candidate, predictor: Predictor) -> Base:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from domain.answers import Sizes
 from predictor.answering.bases import INTERVAL, Base, bases_of
 from predictor.answering.candidates import Candidate
+from predictor.answering.general_route import GeneralRoute
 from predictor.answering.memory_fit import roomed
 from predictor.answering.option import SIZE_NAMES, Option
 from predictor.artifact.artifact import Predictor
@@ -21,11 +22,11 @@ from predictor.artifact.calibrated import UNMEASURED_SHARE
 from predictor.artifact.tails import Tails
 from predictor.features.dataset import Row
 from predictor.features.operators_route import asked
-from predictor.features.table import Array, Matrix, Table
+from predictor.features.table import Array, Table
 from predictor.features.traces import Trace
 from predictor.general.own_rows import width_factor
-from predictor.learning.method import Prediction, Predictive
-from predictor.learning.siblings import Siblings
+from predictor.learning.method import Prediction
+from predictor.learning.siblings import Matched, Siblings
 
 __all__ = ["INTERVAL", "estimate", "growing", "nested"]
 
@@ -118,9 +119,11 @@ def estimate(
     cells = _cells(chosen)
     rows = _rows(trace, chosen, cells, mode, stated)
     table = asked(trace, rows, [item.limits for item in chosen])
-    bases = _referenced(table, bases_of(trace, chosen, rows, table, predictor), predictor, siblings)
+    bases = bases_of(trace, chosen, rows, table, predictor)
+    general = GeneralRoute(table, predictor, siblings, bases)
+    bases = _referenced(table, bases, predictor, siblings, general)
     everything = np.arange(len(bases), dtype=np.intp)
-    residual, width = _predicted(table, bases, predictor, siblings, _GeneralRoute(table, predictor), everything)
+    residual, width = _predicted(table, bases, predictor, siblings, general, everything)
     sure = np.array([base.method != "roofline" for base in bases])
     latency = growing(table.prior * np.exp(residual) * 1e3, cells, [item.batch_size for item in chosen], sure)
     options = nested(_options(chosen, cells, bases, latency, width, _on_slow_hosts(table, chosen, bases)), cells)
@@ -203,7 +206,9 @@ def _rows(
     return rows
 
 
-def _referenced(table: Table, bases: Sequence[Base], predictor: Predictor, siblings: Siblings | None) -> list[Base]:
+def _referenced(
+    table: Table, bases: Sequence[Base], predictor: Predictor, siblings: Siblings | None, general: GeneralRoute
+) -> list[Base]:
     """On a device that neither trained nor was measured, start from the same model on a sibling device, if there is one."""
     if siblings is None:
         return list(bases)
@@ -212,20 +217,19 @@ def _referenced(table: Table, bases: Sequence[Base], predictor: Predictor, sibli
     plain = _those(bases, lambda base: base.method == "roofline")
     new = np.array([row.hardware not in hardware for row in table.rows], dtype=np.bool_)
     trees = _those(bases, lambda base: base.method == "trees" and not base.evidence)
-    _refer(result, np.concatenate([plain, trees[new[trees]]]), table, predictor.base, siblings)
-    if predictor.general is not None:
-        far = _those(
-            bases, lambda base: base.method == "general" and base.before is None and base.level.startswith("hardware")
-        )
-        _refer(result, far, table, predictor.general, siblings)
+    here = np.concatenate([plain, trees[new[trees]]])
+    if len(here):
+        _refer(result, here, siblings.matched(table.take(here), predictor.base))
+    far = _those(
+        bases, lambda base: base.method == "general" and base.before is None and base.level.startswith("hardware")
+    )
+    if len(far) and (matched := general.siblings(far)) is not None:
+        _refer(result, far, matched)
     return result
 
 
-def _refer(bases: list[Base], here: NDArray[np.intp], table: Table, fitted: Predictive, siblings: Siblings) -> None:
-    """Let those of the bases that have a sibling start from it; `fitted` says what differs between the two devices."""
-    if not len(here):
-        return
-    matched = siblings.matched(table.take(here), fitted)
+def _refer(bases: list[Base], here: NDArray[np.intp], matched: Matched) -> None:
+    """Let those of the bases at these places that have a sibling start from it."""
     moved, unmoved = matched.residual_at(UNMEASURED_SHARE), matched.residual_at(0.0)
     for place, index in enumerate(here.tolist()):
         base = bases[index]
@@ -244,35 +248,12 @@ def _refer(bases: list[Base], here: NDArray[np.intp], table: Table, fitted: Pred
         )
 
 
-class _GeneralRoute:
-    """What the general route says of the rows of a table, each worked out once, when it is first asked for."""
-
-    def __init__(self, table: Table, predictor: Predictor) -> None:
-        """Take the rows of a question."""
-        self._table, self._predictor = table, predictor
-        self._residual = np.full(len(table), np.nan)
-        self._values: Matrix | None = None
-
-    def of(self, here: NDArray[np.intp]) -> tuple[Array, Matrix]:
-        """Return the log residuals of some rows, and the features that they were predicted from."""
-        general = self._predictor.general
-        assert general is not None
-        missing = np.unique(here[np.isnan(self._residual[here])])
-        if len(missing):
-            residual, values = general.predicted(self._table.take(missing))
-            if self._values is None:
-                self._values = np.zeros((len(self._table), values.shape[1]))
-            self._residual[missing], self._values[missing] = residual, values
-        assert self._values is not None
-        return self._residual[here], self._values[here]
-
-
 def _predicted(
     table: Table,
     bases: Sequence[Base],
     predictor: Predictor,
     siblings: Siblings | None,
-    general: _GeneralRoute,
+    general: GeneralRoute,
     places: NDArray[np.intp],
 ) -> tuple[Array, Array]:
     """Return the log residual of each candidate about its roofline, and the half-width of its interval (NaN: none).
@@ -289,14 +270,9 @@ def _predicted(
         for level in np.unique(levels).tolist():
             at = levels == level
             width[here[at]] *= predictor.difficulty(level, table.values[here[at]], bare.difficulty[at])
-    for item in {id(base.calibrated): base.calibrated for base in bases if base.calibrated is not None}.values():
-        here = np.array([index for index, base in enumerate(bases) if base.calibrated is item], dtype=np.intp)
-        learned = None
-        if bases[here[0]].method == "general":
-            learned = Prediction.plain(general.of(places[here])[0])
-        predict = item.predict(table.take(here), siblings, learned)
-        residual[here] = predict.residual
-        width[here] = math.nan if predict.widths is None else predict.widths[INTERVAL]
+    for here, corrected in _corrected(table, bases, siblings, general, places):
+        residual[here] = corrected.residual
+        width[here] = math.nan if corrected.widths is None else corrected.widths[INTERVAL]
     here = _those(bases, lambda base: base.method == "general" and base.calibrated is None and not base.parts)
     if len(here) and predictor.general is not None:
         residual[here], values = general.of(places[here])
@@ -327,6 +303,23 @@ def _predicted(
     return residual, width
 
 
+def _corrected(
+    table: Table, bases: Sequence[Base], siblings: Siblings | None, general: GeneralRoute, places: NDArray[np.intp]
+) -> Iterator[tuple[NDArray[np.intp], Prediction]]:
+    """Yield the rows that measured rows of their device correct, device by device, with what these make of them."""
+    members: dict[int, list[int]] = {}
+    for index, base in enumerate(bases):
+        members.setdefault(id(base.calibrated), []).append(index)
+    for each in members.values():
+        first, here = bases[each[0]], np.array(each, dtype=np.intp)
+        if first.calibrated is None:
+            continue
+        learned = matched = None
+        if first.method == "general":
+            learned, matched = Prediction.plain(general.of(places[here])[0]), general.siblings(places[here])
+        yield here, first.calibrated.predict(table.take(here), siblings, learned, matched)
+
+
 def _by_own_rows(base: Base) -> bool:
     """Say whether the general route, corrected by rows of the device, has a share in a base."""
     return any(
@@ -341,7 +334,7 @@ def _add_parts(
     bases: Sequence[Base],
     predictor: Predictor,
     siblings: Siblings | None,
-    general: _GeneralRoute,
+    general: GeneralRoute,
     places: NDArray[np.intp],
 ) -> None:
     """Write residuals and half-widths of the bases that several routes make, each in its share."""

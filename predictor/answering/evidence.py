@@ -117,6 +117,7 @@ def options_from_rows(
     `unsaid` admits them.
     """
     groups: dict[str, list[Record]] = {}
+    stated = sizes.stated().items()
     for row in rows:
         if row["origin"] not in ("measured", "imported") or row.get("verdict") == "invalid" or _queued(row):
             continue
@@ -124,7 +125,7 @@ def options_from_rows(
         if not unsaid and not any(said):
             continue
         if _sizes(row["origin"], said, usual or Sizes()) == sizes:
-            taken = {name: value for name, value in sizes.stated().items() if row[name] is None}
+            taken = {name: value for name, value in stated if row[name] is None}
             groups.setdefault(row["configuration"], []).append({**row, **taken, _TAKEN: list(taken)} if taken else row)
     return [_option(group, percentile) for group in groups.values()]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from predictor.artifact.conformal import COVERAGES
 from predictor.artifact.correction import Correction, Guess
 from predictor.features.dataset import Row
-from predictor.features.effective_peaks import PEAKS, at_peak, doubt
+from predictor.features.effective_peaks import PEAKS, at_peaks, doubt
 from predictor.features.table import Array, Table
 from predictor.learning.covariance import Kin, kin_of
 from predictor.learning.method import Base, Prediction, Predictive
@@ -122,17 +122,18 @@ class PeakLimits:
         return float(name.split(" ")[1])
 
     def residuals(self, names: Sequence[str], table: Table, learned: Array) -> dict[str, Array]:
-        """Return what the trees say at each peak; of rows without traces at the stated one alone."""
-        made: dict[str, Array] = {}
-        for name in names:
-            moved = None if self.peak(name) == 1.0 else at_peak(table, self.peak(name))
-            if self.peak(name) == 1.0:
-                made[name] = learned
-            elif moved is not None:
-                made[name] = np.asarray(
-                    self._fitted.predict(moved).residual + np.log(moved.prior / table.prior), dtype=np.float64
-                )
-        return made
+        """Return what the trees say at each peak; of rows without traces at the stated one alone.
+
+        All peaks are asked at once, which takes little longer than one.
+        """
+        made = {name: learned for name in names if self.peak(name) == 1.0}
+        others = [name for name in names if name not in made]
+        moved = at_peaks(table, [self.peak(name) for name in others]) if others else None
+        if moved is not None:
+            residual = self._fitted.predict(moved).residual + np.log(moved.prior)
+            each = np.split(residual, len(others))
+            made |= {name: np.asarray(part - np.log(table.prior)) for name, part in zip(others, each, strict=True)}
+        return {name: made[name] for name in names if name in made}
 
 
 class Calibrated:
@@ -187,12 +188,18 @@ class Calibrated:
             np.exp(sum(weight * np.log(share) for share, weight in parts) / sum(weight for _, weight in parts))
         )
 
-    def predict(self, table: Table, siblings: Siblings | None = None, learned: Prediction | None = None) -> Prediction:
+    def predict(
+        self,
+        table: Table,
+        siblings: Siblings | None = None,
+        learned: Prediction | None = None,
+        matched: Matched | None = None,
+    ) -> Prediction:
         """Return corrected residuals with the half-widths that the measurements leave.
 
         Rows of devices that no shot measured get what was learned, without widths (NaN). `siblings` are looked for
-        instead of those that were known when the measurements were made, and `learned` is what was learned of these rows,
-        where the caller has it already.
+        instead of those that were known when the measurements were made; `learned` is what was learned of these rows, and
+        `matched` are their siblings, where the caller has them already.
         """
         if learned is None:
             learned = self._known.fitted.predict(table)
@@ -201,7 +208,8 @@ class Calibrated:
         here = np.array([(row.hardware, row.platform) in self._places for row in table.rows], dtype=bool)
         zeros = np.zeros(len(table), dtype=bool)
         if self.reference is not None and here.any():
-            matched = (siblings or self._known.siblings).matched(table, self._known.fitted, learned.residual)
+            if matched is None:
+                matched = (siblings or self._known.siblings).matched(table, self._known.fitted, learned.residual)
             zeros = here & matched.found
             self._correct(self.reference, table, matched, zeros, learned, residual, widths)
         self._correct(self.trees, table, None, here & ~zeros, learned, residual, widths)

@@ -8,15 +8,17 @@ was measured tells which of them holds.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
 from domain.performance.roofline import Limits
 from predictor.features.operators_route import relimited
 from predictor.features.table import Table
 from predictor.features.traces import Trace
 
-__all__ = ["PEAKS", "at_peak", "doubt"]
+__all__ = ["PEAKS", "at_peaks", "doubt"]
 
 PEAKS = (0.5, 0.6, 0.72, 0.86, 1.0, 1.2, 1.44)
 """Shares of the stated peak that are tried. Measured cards reached 0.56 to 0.74 of theirs where the sheet was wrong."""
@@ -24,18 +26,20 @@ SPREAD = 0.25
 """How far the true peak is expected to lie from the stated one, in log units; a judgement."""
 
 
-def at_peak(table: Table, share: float) -> Table | None:
-    """Return the table as it would be at this share of the stated arithmetic peaks; None where it has no traces."""
+def at_peaks(table: Table, shares: Sequence[float]) -> Table | None:
+    """Return all rows as they would be at the first of these shares of the stated peaks, then at the next; None without traces."""
     if not all(isinstance(subject, Trace) for subject in table.subjects) or None in table.limits:
         return None
-    if share == 1.0:
-        return table
-    made: dict[int, Limits] = {}
-    limits = [item for item in table.limits if item is not None]
-    for limit in limits:
-        if id(limit) not in made:
-            made[id(limit)] = msgspec.structs.replace(limit, peak_flops=limit.peak_flops * share)
-    return relimited(table, [made[id(item)] for item in limits])
+    made: dict[tuple[int, float], Limits] = {}
+    limits: list[Limits] = []
+    for share in shares:
+        for limit in table.limits:
+            assert limit is not None
+            key = (id(limit), share)
+            if key not in made:
+                made[key] = msgspec.structs.replace(limit, peak_flops=limit.peak_flops * share)
+            limits.append(made[key])
+    return relimited(table.take(np.tile(np.arange(len(table)), len(shares))), limits)
 
 
 def doubt(share: float) -> float:

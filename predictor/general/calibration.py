@@ -13,7 +13,6 @@ import numpy as np
 
 from predictor.artifact.calibrated import LearnedBase, PeakLimits
 from predictor.features.dataset import Row
-from predictor.features.effective_peaks import at_peak
 from predictor.features.table import Array, Table
 from predictor.general.inputs import Parts, runtime_of
 from predictor.general.method import FittedGeneral
@@ -72,23 +71,10 @@ class FittedLimits(PeakLimits):
         return self._peak if name == FITTED else super().peak(name)
 
     def residuals(self, names: Sequence[str], table: Table, learned: Array) -> dict[str, Array]:
-        """Return the log residuals of the rows under each guess; all peaks are asked at once, which takes little longer than one."""
-        made: dict[str, Array] = {}
-        tables = {name: at_peak(table, self.peak(name)) for name in names if name != FITTED and self.peak(name) != 1.0}
-        moved = {name: item for name, item in tables.items() if item is not None}
-        if moved:
-            first, *others = moved.values()
-            joined = first
-            for other in others:
-                joined = joined.joined(other)
-            residual = self._general.predict(joined).residual + np.log(joined.prior)
-            each = np.split(residual, len(moved))
-            made = {name: np.asarray(part - np.log(table.prior)) for name, part in zip(moved, each, strict=True)}
-        for name in names:
-            if name == FITTED:
-                made[name] = np.asarray(learned + self._moved(table.rows, self._general.parts(table)), dtype=np.float64)
-            elif self.peak(name) == 1.0:
-                made[name] = learned
+        """Return the log residuals of the rows under each guess."""
+        made = super().residuals([name for name in names if name != FITTED], table, learned)
+        if FITTED in names:
+            made[FITTED] = np.asarray(learned + self._moved(table.rows, self._general.parts(table)), dtype=np.float64)
         return {name: made[name] for name in names if name in made}
 
     def _moved(self, rows: list[Row], parts: Parts) -> Array:

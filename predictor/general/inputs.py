@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -98,10 +99,15 @@ class GeneralInputs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def runtime_of(row: Row) -> str:
     """Return which of RUNTIMES a row ran under."""
-    name = (row.runtime or "").lower()
+    return _runtime(row.runtime or "", row.compiled)
+
+
+@lru_cache(maxsize=1024)
+def _runtime(name: str, compiled: bool) -> str:
+    name = name.lower()
     name = _NAMES.get(name, name)
     if name == "torch":
-        return "torch compiled" if row.compiled else "torch"
+        return "torch compiled" if compiled else "torch"
     return name if name in RUNTIMES else "other"
 
 
@@ -270,7 +276,6 @@ def passes_of(trace: Trace, row: Row) -> float:
 
 
 def _hosts_s(table: Table, launch_s: Mapping[str, float]) -> Array:
+    calls = {id(trace): float(trace.count.sum()) for trace in {id(trace): trace for trace in table.subjects}.values()}
     pairs = zip(table.subjects, table.rows, strict=True)
-    return np.array(
-        [float(trace.count.sum()) * passes_of(trace, row) * launch_s[runtime_of(row)] for trace, row in pairs]
-    )
+    return np.array([calls[id(trace)] * passes_of(trace, row) * launch_s[runtime_of(row)] for trace, row in pairs])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from domain.performance.roofline import Limits
 from predictor.artifact.conformal import COVERAGES, width
 from predictor.artifact.coverage import op_mix
 from predictor.features.dataset import Row
-from predictor.features.table import Array, Table
+from predictor.features.table import Array, Matrix, Table
 from predictor.features.traces import Trace
 from predictor.general.inputs import runtime_of
 
@@ -53,7 +54,7 @@ class GeneralLevel(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class General(msgspec.Struct, frozen=True, kw_only=True):
+class General(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What trained, widths by level, and the scores of every level.
 
     `places` are (hardware, platform, runtime), `software` (maker, platform, runtime, bits). By maker, platform and runtime,
@@ -108,10 +109,16 @@ class General(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a model is of a family that trained, or spends its time as a model that trained does."""
         if (trace.family or trace.model) in self.families.get(group, ()):
             return True
-        mixes = self.mixes.get(group)
-        return mixes is not None and bool(
-            np.abs(np.array(mixes) / 1000 - op_mix(trace)).sum(axis=1).min() / 2 <= NEAR_MIX
-        )
+        mixes = self._shares.get(group)
+        return mixes is not None and bool(np.abs(mixes - op_mix(trace)).sum(axis=1).min() / 2 <= NEAR_MIX)
+
+    @cached_property
+    def _makers(self) -> set[str]:
+        return {maker for maker, *_ in self.software}
+
+    @cached_property
+    def _shares(self) -> dict[str, Matrix]:
+        return {group: np.array(mixes) / 1000 for group, mixes in self.mixes.items()}
 
     def outside(self, row: Row, limits: Limits) -> str | None:
         """Return why a question lies outside of what trained, or None.
@@ -120,9 +127,10 @@ class General(msgspec.Struct, frozen=True, kw_only=True):
         does a batch that is more than a factor of two off.
         """
         maker = maker_of(limits)
-        if all(name != maker for name, *_ in self.software):
+        sizes = self.batches.get(_group(row, maker))
+        if sizes is None and maker not in self._makers:
             return f"no device of {maker.capitalize() if maker != 'other' else 'this maker'} trained the predictor"
-        low, high = self.batches.get(_group(row, maker), (1, 1 << 20))
+        low, high = sizes or (1, 1 << 20)
         batch = row.batch_size or 1
         return None if low / 2 <= batch <= high * 2 else f"batch {batch} lies outside what trained ({low} to {high})"
 

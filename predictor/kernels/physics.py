@@ -78,8 +78,10 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
     def floor_s(self, regime: np.ndarray) -> Array:
         """Return the floor of each kernel in seconds; an unknown regime counts as the slowest that is known."""
-        slowest = max(self.floors_us.values())
-        return np.array([self.floors_us.get(name, slowest) for name in regime.tolist()]) * 1e-6
+        floors = np.full(len(regime), max(self.floors_us.values()))
+        for name, floor in self.floors_us.items():
+            floors[regime == name] = floor
+        return floors * 1e-6
 
 
 def sustained(device: Mapping[str, Array], power: Array, halving: float) -> Array:

@@ -79,11 +79,11 @@ def version_steps(version: str) -> float:
 
 def kin_of(table: Table, devices: Collection[str], models: Collection[str]) -> Kin:
     """Return what decides kinship of a table's rows; `devices` and `models` (architectures) are those that trained."""
-    axes = np.zeros((len(table), len(AXES)))
+    axes, values = np.zeros((len(table), len(AXES))), np.nan_to_num(table.values)
     for place, (names, unit) in enumerate(AXES.items()):
         for name in names:
             if name in table.names:
-                axes[:, place] += np.nan_to_num(table.column(name)) / unit
+                axes[:, place] += values[:, table.names.index(name)] / unit
     rows = table.rows
     return Kin(
         axes=axes,

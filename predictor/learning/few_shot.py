@@ -41,10 +41,6 @@ class MeasuredDevice(msgspec.Struct, frozen=True, kw_only=True):
     categories: list[str]
     evidence: list[str]
 
-    def runs(self, platform: str, precision: str, mode: str) -> bool:
-        """Whether this is that platform and precision, in that mode."""
-        return (self.platform, self.precision, self.mode) == (platform, precision, mode)
-
 
 class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The rows of a parametric model, where they come from (`events`), and how wide its intervals are by level."""
@@ -72,11 +68,17 @@ class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The model, solved when it is first asked."""
         return ParametricModel.restored(self.known)
 
+    @cached_property
+    def _by_use(self) -> dict[tuple[str, str, str], list[MeasuredDevice]]:
+        places: dict[tuple[str, str, str], list[MeasuredDevice]] = {}
+        for place in self.places:
+            places.setdefault((place.platform, place.precision, place.mode), []).append(place)
+        return places
+
     def place(self, hardware: str, platform: str, precision: str, mode: str) -> MeasuredDevice | None:
         """Return the plainest and newest measured software of a device, else of any device, else None."""
-        fitting = [place for place in self.places if place.runs(platform, precision, mode)]
         return max(
-            fitting,
+            self._by_use.get((platform, precision, mode), ()),
             key=lambda item: (
                 item.hardware == hardware,
                 not item.compiled,
