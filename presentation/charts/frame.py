@@ -83,9 +83,10 @@ def finish(chart: alt.LayerChart, *, height: int, theme: Theme | None, picture: 
     """Return a chart at its height in pixels: as wide as its page, or as a picture that stands alone."""
     if not picture:
         # The page's chart has a name, and its rows stand in the table below: marks that are read out one by one say less.
-        silent = chart.configure_mark(aria=False)
-        # Streamlit fits axis and legend into the height that is named.
-        return silent.properties(height=height + AROUND, width="container")
+        chart.config = alt.Config(mark=alt.MarkConfig(aria=False))
+        # Streamlit fits axis and legend into the height that is named. Altair's methods would copy every layer for each of these.
+        chart.height, chart.width = height + AROUND, "container"
+        return chart
     ink = INKS[theme or "light"]
     return (
         chart.properties(height=height, width=860, background=ink.ground, padding=20)

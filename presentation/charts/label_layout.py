@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import altair as alt
-
-from presentation.charts.frame import Rows
 from presentation.palette import Ink
 
 __all__ = ["Spot", "labels", "looks", "place_labels"]
@@ -116,17 +113,21 @@ def _box(name: str, spot: Spot, offsets: _Offsets, width: float, height: float) 
     return _Box(left, left + long, middle - LINE / 2, middle + LINE / 2)
 
 
-def labels(rows: Sequence[Mapping[str, Any]], x: alt.X, y: alt.Y, ink: Ink) -> list[alt.Chart]:
+def labels(
+    rows: Sequence[Mapping[str, Any]], x: Mapping[str, Any], y: Mapping[str, Any], ink: Ink
+) -> list[dict[str, Any]]:
     """Return the layers that write the names of rows beside their marks at `value` and `up`, with a line to those further away."""
     named = [row for row in rows if row["short"] or row["short_narrow"]]
     if not named:
         return []
-    base = alt.Chart(Rows(values=named)).encode(y=y)
     line, text = looks(ink)
-    written = base.mark_text(**text).encode(x=x)
+    base = {"data": {"values": named}}
+    at = {"x": {**x, "field": "value"}, "y": y}
+    written = {**base, "mark": {"type": "text", **text}, "encoding": at}
     if not any(row["led"] or row["led_narrow"] for row in named):
         return [written]
-    return [base.mark_rule(**line).encode(x=x, x2=alt.X2("value"), y2=alt.Y2("up")), written]
+    led = {**at, "x2": {"field": "value"}, "y2": {"field": "up"}}
+    return [{**base, "mark": {"type": "rule", **line}, "encoding": led}, written]
 
 
 def looks(ink: Ink) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-
-import altair as alt
 
 from presentation import formatting
 from presentation.answer_words import short_name
-from presentation.charts.axes import axis_of, scale_of
-from presentation.charts.frame import Rows, finish, refuse_too_many
+from presentation.charts.axes import axis, reach_of
+from presentation.charts.frame import Spec, finished, refuse_too_many
 from presentation.charts.label_layout import Spot, labels, place_labels
-from presentation.charts.marks import TOOLTIP, ends_of, line_of, points, rules, ticks
+from presentation.charts.marks import DASHES, DETAIL_TOOLTIP, SHAPED, SHAPES, SIZE, colour, ends_of, line_of
 from presentation.charts.metrics import LATENCY, THROUGHPUT, Metric, Row, name_of
 from presentation.palette import INKS, Ink, Theme
 
@@ -40,7 +38,7 @@ def tradeoff(
     limit: Limit | None = None,
     percentile: str = "p50",
     picture: bool = False,
-) -> alt.LayerChart:
+) -> Spec:
     """Draw latency against `up`, throughput or cost, with the rows that are `on_front` joined by a step line.
 
     Rows that are `picked` or `added`, and those on the front, carry their names. Where some are picked these alone show their
@@ -68,42 +66,29 @@ def tradeoff(
     for line in lines:
         line["detail"] += f" · {line['risen']}"
     ups = [line["up"] for line in lines]
-    spots = [_spot(line, ends, _room(ups), drawn=not picked or line["picked"]) for line in lines]
+    across, up_room = reach_of(ends, True), _room(ups)
+    spots = [_spot(line, across["domain"], up_room, drawn=not picked or line["picked"]) for line in lines]
     for line, placed in zip(lines, place_labels(_names(matching_rows), spots), strict=True):
         line |= placed
-    x_axis = axis_of(f"{percentile} latency, {x_unit.unit} (log), {LATENCY.better}", ink, ends)
-    y_axis = axis_of(f"{up.title}, {y_unit.unit} (log), {up.better}", ink, _room(ups))
-    x = alt.X("value:Q", scale=scale_of(ends, True), axis=x_axis)
-    y = alt.Y("up:Q", scale=alt.Scale(type="log", domain=_room(ups), nice=False), axis=y_axis)
-    front = [line for line in lines if line["front"]]
-    seen = all(line["basis"] in ("measured", "imported") for line in front)
-    base = alt.Chart(Rows(values=lines)).encode(y=y)
-    layers: list[alt.Chart] = [
+    x_title = f"{percentile} latency, {x_unit.unit} (log), {LATENCY.better}"
+    y_title = f"{up.title}, {y_unit.unit} (log), {up.better}"
+    x = {"type": "quantitative", "scale": across, "axis": axis(x_title, ink, ends)}
+    y = {
+        "field": "up",
+        "type": "quantitative",
+        "scale": {"type": "log", "domain": up_room, "nice": False},
+        "axis": axis(y_title, ink, up_room),
+    }
+    worn = colour(matching_rows, theme, picture=picture)
+    layers = [
         *_limit_layers(limit, x_unit, y_unit, ink, x, y),
-        alt.Chart(Rows(values=front))
-        .mark_line(
-            interpolate="step-after", color=ink.muted, strokeWidth=1, opacity=0.8, strokeDash=[1, 0] if seen else [4, 3]
-        )
-        .encode(x=x, y=y, order=alt.Order("value:Q")),
-        rules(
-            alt.Chart(Rows(values=picked)).encode(y=y) if picked else base,
-            scale_of(ends, True),
-            x_axis,
-            matching_rows,
-            theme,
-            picture=picture,
-        ),
-        points(base, x, matching_rows, theme, picture=picture),
-        *(_pointed_at(others, y, scale_of(ends, True), x_axis, matching_rows, theme) if not picture else ()),
-        # A layer without marks is set up by the browser all the same.
-        *(
-            [ticks(base, x, matching_rows, theme, picture=picture)]
-            if any(line["basis"] == "roofline" for line in lines)
-            else []
-        ),
+        _front(lines, x, y, ink),
+        _rules(picked or lines, x, y, worn),
+        *_points(lines, x, y, worn),
+        *([] if picture or not others else _pointed_at(others, x, y, worn)),
         *labels(lines, x, y, ink),
     ]
-    return finish(alt.layer(*layers), height=320, theme=theme, picture=picture)
+    return finished(height=320, theme=theme, picture=picture, layer=layers)
 
 
 def can_be_drawn(row: Row, up: Metric) -> bool:
@@ -111,33 +96,71 @@ def can_be_drawn(row: Row, up: Metric) -> bool:
     return _positive(row.get("latency_ms")) and _positive(row.get(up.key))
 
 
-def _pointed_at(
-    lines: Sequence[dict[str, Any]],
-    y: alt.Y,
-    scale: alt.Scale,
-    axis: alt.Axis,
-    rows: Sequence[Row],
-    theme: Theme | None,
-) -> list[alt.Chart]:
+def _front(lines: Sequence[Row], x: Row, y: Row, ink: Ink) -> dict[str, Any]:
+    """Return the step line through what nothing beats."""
+    front = [line for line in lines if line["front"]]
+    seen = all(line["basis"] in ("measured", "imported") for line in front)
+    look = {"color": ink.muted, "strokeWidth": 1, "opacity": 0.8, "strokeDash": [1, 0] if seen else [4, 3]}
+    at = {**x, "field": "value"}
+    return {
+        "data": {"values": front},
+        "mark": {"type": "line", "interpolate": "step-after", **look},
+        "encoding": {"x": at, "y": y, "order": {"field": "value", "type": "quantitative"}},
+    }
+
+
+def _rules(lines: Sequence[Row], x: Row, y: Row, worn: Row, **look: Any) -> dict[str, Any]:
+    """Return the intervals as lines from low to high, dashed by basis."""
+    return {
+        "data": {"values": lines},
+        "mark": {"type": "rule", **look},
+        "encoding": {
+            "x": {**x, "field": "low"},
+            "x2": {"field": "high"},
+            "y": y,
+            "color": worn,
+            "strokeDash": DASHES,
+            "strokeWidth": {"field": "line", "type": "quantitative", "scale": None},
+            "tooltip": DETAIL_TOOLTIP,
+        },
+    }
+
+
+def _points(lines: Sequence[Row], x: Row, y: Row, worn: Row) -> Iterator[dict[str, Any]]:
+    """Yield the marks of the rows, shaped and filled by their basis; ticks only where a row rests on the roofline alone."""
+    at = {"x": {**x, "field": "value"}, "y": y, "tooltip": DETAIL_TOOLTIP}
+    fill = {"field": "fill", "type": "quantitative", "scale": None}
+    yield {
+        "data": {"values": lines},
+        "transform": [{"filter": {"field": "basis", "oneOf": SHAPED}}],
+        "mark": {"type": "point", "size": SIZE, "strokeWidth": 2, "opacity": 1},
+        "encoding": {**at, "stroke": worn, "fill": worn, "shape": SHAPES, "fillOpacity": fill},
+    }
+    if any(line["basis"] == "roofline" for line in lines):
+        yield {
+            "data": {"values": lines},
+            "transform": [{"filter": "datum.basis === 'roofline'"}],
+            "mark": {"type": "tick", "orient": "vertical", "size": 14, "thickness": 2, "opacity": 1},
+            "encoding": {**at, "color": worn},
+        }
+
+
+def _pointed_at(lines: Sequence[Row], x: Row, y: Row, worn: Row) -> list[dict[str, Any]]:
     """Return the intervals that are drawn while their mark is pointed at."""
-    if not lines:
-        return []
-    pointed = alt.selection_point(name="pointed", on="pointerover", clear="pointerout", fields=["id"], empty=False)
-    drawn = rules(alt.Chart(Rows(values=lines)).encode(y=y), scale, axis, rows, theme, picture=False, clip=True)
-    reach = (
-        alt.Chart(Rows(values=lines))
-        .mark_point(size=300, opacity=0)
-        .encode(x=alt.X("value:Q", scale=scale, axis=axis), y=y, tooltip=TOOLTIP)
-    )
-    return [
-        drawn.encode(opacity=alt.condition(pointed, alt.value(1), alt.value(0))),
-        reach.add_params(pointed),
-    ]
+    drawn = _rules(lines, x, y, worn, clip=True)
+    drawn["encoding"]["opacity"] = {"condition": {"param": "pointed", "empty": False, "value": 1}, "value": 0}
+    select = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["id"]}
+    reach = {
+        "data": {"values": lines},
+        "params": [{"name": "pointed", "select": select}],
+        "mark": {"type": "point", "size": 300, "opacity": 0},
+        "encoding": {"x": {**x, "field": "value"}, "y": y, "tooltip": DETAIL_TOOLTIP},
+    }
+    return [drawn, reach]
 
 
-def _spot(line: dict[str, Any], ends: Sequence[float], ups: Sequence[float], *, drawn: bool) -> Spot:
+def _spot(line: dict[str, Any], domain: Sequence[float], ups: Sequence[float], *, drawn: bool) -> Spot:
     """Return where the mark of a line lies, with its interval where that is `drawn`."""
-    domain = scale_of(ends, True).to_dict()["domain"]
     low, high = ((line[end] if drawn else None) or line["value"] for end in ("low", "high"))
     return Spot(_place(line["value"], domain), 1 - _place(line["up"], ups), _place(low, domain), _place(high, domain))
 
@@ -163,24 +186,20 @@ def _with_limit(ends: list[float], limit: Limit | None, unit: formatting.Scale) 
 
 
 def _limit_layers(
-    limit: Limit | None, x_unit: formatting.Scale, y_unit: formatting.Scale, ink: Ink, x: alt.X, y: alt.Y
-) -> list[alt.Chart]:
-    if limit is None:
-        return []
-    layers: list[alt.Chart] = []
-    if limit.latency_ms is not None:
-        at = alt.Chart(Rows(values=[{"value": x_unit.of(limit.latency_ms)}])).encode(x=x)
-        layers += [
-            at.mark_rect(opacity=0.06, color=ink.text, clip=True).encode(x2=alt.X2Value("width")),
-            at.mark_rule(color=ink.text, strokeWidth=1, clip=True),
-        ]
-    if limit.min_throughput_per_s is not None:
-        at = alt.Chart(Rows(values=[{"up": y_unit.of(limit.min_throughput_per_s)}])).encode(y=y)
-        layers += [
-            at.mark_rect(opacity=0.06, color=ink.text, clip=True).encode(y2=alt.Y2Value("height")),
-            at.mark_rule(color=ink.text, strokeWidth=1, clip=True),
-        ]
-    return layers
+    limit: Limit | None, x_unit: formatting.Scale, y_unit: formatting.Scale, ink: Ink, x: Row, y: Row
+) -> Iterator[dict[str, Any]]:
+    """Yield each limit as a rule, with the refused side shaded."""
+    ways = (
+        (limit.latency_ms, x_unit, "x", {**x, "field": "value"}, "width"),
+        (limit.min_throughput_per_s, y_unit, "y", {**y, "field": "value"}, "height"),
+    ) if limit is not None else ()  # fmt: skip
+    for value, unit, way, at, end in ways:
+        if value is not None:
+            data = {"values": [{"value": unit.of(value)}]}
+            shade = {"type": "rect", "opacity": 0.06, "color": ink.text, "clip": True}
+            yield {"data": data, "mark": shade, "encoding": {way: at, f"{way}2": {"value": end}}}
+            rule = {"type": "rule", "color": ink.text, "strokeWidth": 1, "clip": True}
+            yield {"data": data, "mark": rule, "encoding": {way: at}}
 
 
 def _names(rows: Sequence[Row]) -> dict[int, str]:
