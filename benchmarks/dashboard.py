@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,6 +31,7 @@ from benchmarks.lines import Limit, Line, plain, quantile
 from benchmarks.tracking_ui import COMPARED, RUNS, SIZE, beside
 from benchmarks.viewers import view
 from dashboard.gallery import browser
+from domain.events import uuid7
 
 VIEWERS = 20
 COLD, WARM, ACT, MANY = (Limit(bar=bar, most=True) for bar in (2.5, 1.0, 0.6, 1.5))
@@ -67,6 +69,8 @@ class Subjects:
 def measured(asked: Asked, service: str, folder: Path) -> Iterator[Line]:
     """Yield every line, as it is measured."""
     subjects = Subjects(service)
+    with Client(service) as client:
+        yield plain("first recommendation of a service that just started", "s", [_answered(client, subjects.model())])
     with browser() as found:
         cold: dict[str, list[float]] = {page: [] for page in pages()}
         for _ in range(asked.repeats):
@@ -82,6 +86,24 @@ def measured(asked: Asked, service: str, folder: Path) -> Iterator[Line]:
             yield from _crowd(asked, running.url, subjects)
         with relay(service) as (address_of_relay, answers), dashboard(address_of_relay, folder) as running:
             yield from _carried(found, running.url, subjects, answers)
+    with Client(service) as client:
+        taken = [_after_a_measurement(client, subjects) for _ in range(asked.repeats)]
+        yield plain("first recommendation after a new measurement", "s", taken)
+
+
+def _answered(client: Client, model: str) -> float:
+    begin = time.perf_counter()
+    client.recommend(model)
+    return time.perf_counter() - begin
+
+
+def _after_a_measurement(client: Client, subjects: Subjects) -> float:
+    """Measure one configuration again, and return how long a recommendation takes that asks for the row to be taken in."""
+    (row,) = client.measurements(hardware=subjects.hardware, limit=1)
+    again = client.event(str(row["event_id"])) | {"id": uuid7()}
+    event = {name: again[name] for name in ("specversion", "id", "source", "type", "subject", "time", "data")}
+    client.wait_for(client.post_events([event])["last_position"])
+    return _answered(client, subjects.model())
 
 
 def _warm(asked: Asked, found: Any, url: str, subjects: Subjects) -> Iterator[Line]:

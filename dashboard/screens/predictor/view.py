@@ -143,7 +143,7 @@ def _bar(bar: Scores, rows: Mapping[str, Mapping[str, Any]]) -> Scores:
             key=widget(PAGE, name),
             filter_mode=None,
             disabled=not options,
-            format_func=lambda one: scores.short_title(rows[one]) if one in rows else str(one),
+            format_func=(lambda one: scores.short_title(rows[one])) if name == "split" else str,
         )
     state = {name: st.session_state[widget(PAGE, name)] or "" for name in ("tab", *shown)}
     chosen: Scores = msgspec.structs.replace(bar, **state)
