@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rich.markup import escape
+from rich.padding import Padding
 
 from assay.cli.ask.ranked_table import NOT_COVERED, SEEN, ranked_table
 from assay.cli.output import answers, fitted
@@ -41,7 +42,7 @@ def tell_answer(answer: Recommendation, top: int | None = None, *, verbose: bool
         console.print("[bold]What to measure next[/bold]")
         for suggestion in answer.suggestions[:3]:
             console.print(f"  {suggestion.command}", markup=False, soft_wrap=True)
-            console.print(f"    [dim]{escape(suggestion.why)}[/dim]", soft_wrap=True)
+            console.print(Padding(f"[dim]{escape(suggestion.why)}[/dim]", (0, 0, 0, 4), expand=False))
 
 
 def _print_picks(answer: Recommendation) -> None:
