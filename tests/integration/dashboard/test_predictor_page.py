@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
+from dashboard.address import GROUPS
 from presentation import formatting
 
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -111,6 +112,7 @@ def test_an_address_chooses_the_evaluation_and_its_groups(asked: str) -> None:
     families = answer["by_family"]
     test = run(unfolded="predictor by group", split=name, group="family")
     assert test.selectbox(key="predictor group").value == "family"
+    assert test.selectbox(key="predictor group").options == list(GROUPS)
     assert any("Error by family" in found.label for found in test.expander)
     worst = f"15 worst of {formatting.count(len(families))}"
     assert any(worst in plain(found.value) for found in test.caption)
