@@ -236,7 +236,8 @@ class State:
                 continue
             among: list[Any] = [wanted] if isinstance(wanted, str | int | bool) else list(wanted)
             if name in names:
-                among = [names[name].resolve(item) for item in among]
+                # Names of one thing are one name: DuckDB looks for a single one where rows lie, and for several in all rows.
+                among = list(dict.fromkeys(names[name].resolve(item) for item in among))
             conditions.append(f'"{column(name)}" IN ({", ".join("?" * len(among))})' if among else "false")
             values.extend(among)
         return conditions, values
