@@ -231,12 +231,12 @@ class Calibrated:
         place = np.flatnonzero(chosen)
         if not len(place):
             return
-        some, kin = table.take(place), self._known.kin(table).take(place)
+        some = table.take(place)
+        kin = self._known.kin(some)
         matched = None if matched is None else matched.take(place)
         trees = learned.residual[place]
         guesses = self._known.guesses(list(correction.weights), some, trees, matched, self.limits)
-        residual[place] = correction.corrected(kin, guesses)
-        spread = correction.spread(kin, np.sqrt(learned.difficulty[place]))
+        residual[place], spread = correction.corrected(kin, guesses, np.sqrt(learned.difficulty[place]))
         for nominal, reach in correction.reach().items():
             widths[nominal][place] = reach * spread
 

@@ -131,19 +131,22 @@ class Correction:
             scores[out] = np.abs(errors[out]) / np.sqrt(variance)
         return errors, scores
 
-    def corrected(self, kin: Kin, guesses: Mapping[str, Array]) -> Array:
-        """Return log residuals of other rows; `guesses` holds the means of those named in `weights`."""
+    def corrected(self, kin: Kin, guesses: Mapping[str, Array], difficulty: Array) -> tuple[Array, Array]:
+        """Return log residuals of other rows and the expected spread of their errors, in log units.
+
+        `guesses` holds the means of those named in `weights`.
+        """
         parts = covariance(kin, self.kin, self._centre)
         total = sum(weight for weight, _ in self._solved_by_weight)
         answer = np.zeros(len(kin.version))
         for weight, value in self._solved_by_weight:
             answer += weight / total * (guesses[value.guess] + self._sum(parts, value) @ value.pull)
-        return answer
+        return answer, self._left(kin, parts, difficulty)
 
-    def spread(self, kin: Kin, difficulty: Array) -> Array:
-        """Return the expected spread of the errors of other rows, in log units."""
+    def _left(self, kin: Kin, parts: tuple[Matrix, Matrix, Matrix], difficulty: Array) -> Array:
+        """Return the spread that the measured rows leave of others, whose covariance with them is given."""
         solved_by_weight = self._solved_by_weight[0][1]
-        across = self._sum(covariance(kin, self.kin, self._centre), solved_by_weight)
+        across = self._sum(parts, solved_by_weight)
         levels, slopes, bends = own_variance(kin, self._centre)
         variance = levels + solved_by_weight.slope**2 * slopes + BEND_SPREAD**2 * bends
         einsum = np.einsum("ij,jk,ik->i", across, self._inverse, across)

@@ -150,13 +150,14 @@ def inputs_of(
     columns["log_units"] = np.log([limit.units or np.nan for limit in limits])
     columns["log_cache"] = np.log([limit.cache_bytes or np.nan for limit in limits])
     columns["year"] = np.array([float(limit.year or np.nan) for limit in limits])
-    runtimes = [runtime_of(row) for row in table.rows]
-    for name in RUNTIMES:
-        columns[f"runtime.{name}"] = np.array([float(item == name) for item in runtimes])
-    for name in KINDS:
-        columns[f"kind.{name}"] = np.array([float(kind_of(row) == name) for row in table.rows])
-    for name in MAKERS:
-        columns[f"maker.{name}"] = np.array([float(limit.maker == name) for limit in limits])
+    groups = (
+        ("runtime", RUNTIMES, [runtime_of(row) for row in table.rows]),
+        ("kind", KINDS, [kind_of(row) or "" for row in table.rows]),
+        ("maker", MAKERS, [limit.maker or "" for limit in limits]),
+    )
+    for group, names, values in groups:
+        of_row = np.array(values, dtype=str)
+        columns |= {f"{group}.{name}": (of_row == name).astype(np.float64) for name in names}
     own = np.column_stack([columns[name] for name in GENERAL_FEATURES[len(FEATURES) :]])
     return GeneralInputs(
         values=np.hstack([table.values, own]), seconds=_overlapped(device, host), prior=table.prior, by_class=seconds
