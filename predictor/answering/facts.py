@@ -246,10 +246,22 @@ def _of_model(tables: Tables, model: str, mode: str) -> tuple[list[dict[str, Any
     return rows, TraceBook(map(trace_from_row, traces_of(tables, [model])))
 
 
+_NAMED = 2
+"""So many devices with rows that cannot be are named one by one."""
+
+
 def _contradictions(predictor: Predictor, specs: Sequence[HardwareSpec]) -> list[str]:
+    """Say which rows contradict what is known of the devices asked for; of many devices only how many have such rows."""
     names = {spec.id for spec in specs}
-    by_trees = [item for item in predictor.calibrations.contradictions if item.hardware in names]
-    return [item.note for item in (*by_trees, *predictor.own_rows.contradictions(names))]
+    found = [item for item in predictor.calibrations.contradictions if item.hardware in names]
+    found += predictor.own_rows.contradictions(names)
+    devices = {item.hardware for item in found}
+    if len(devices) <= _NAMED:
+        return [item.note for item in found]
+    rows = sum(len(item.evidence) for item in found)
+    why = "physics does not allow them, or they took twenty times as long as predicted"
+    where = "GET /v1/predictor names them"
+    return [f"{rows} rows of {len(devices)} devices calibrate nothing: {why} ({where})"]
 
 
 def _siblings(rows: Sequence[Mapping[str, Any]], book: TraceBook, mode: str, spec_of: SpecOf) -> Siblings | None:

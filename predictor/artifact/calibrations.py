@@ -37,11 +37,12 @@ class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def note(self) -> str:
         """What an answer about the device says of them."""
-        rows = "1 row" if len(self.evidence) == 1 else f"{len(self.evidence)} rows"
+        one = len(self.evidence) == 1
+        rows, calibrate = ("1 row", "calibrates") if one else (f"{len(self.evidence)} rows", "calibrate")
         worst = max(self.factors, key=lambda factor: abs(math.log(factor)))
         times = f"{worst:.3g} times as long as" if worst > 1 else f"{1 / worst:.3g} times faster than"
         return (
-            f"{rows} of {self.hardware} on {self.platform} calibrate nothing: up to {times} its physics allows "
+            f"{rows} of {self.hardware} on {self.platform} {calibrate} nothing: up to {times} its physics allows "
             f"({', '.join(self.evidence[:3])}{' …' if len(self.evidence) > 3 else ''})"
         )
 

@@ -174,6 +174,8 @@ def _answer(question: Question, position: int, strip: DeltaGenerator) -> None:
             _abstention(answer, rows)
             if rows:
                 _first(answer, rows, unit, sentence)
+            for note in answer.notes or []:
+                st.caption(escape(str(note)))
         beside = limits.Added([], {}, [])
         if question.add:
             with guarded("The added devices"):
@@ -209,8 +211,6 @@ def _abstention(answer: Recommendation, rows: Sequence[RankedRow]) -> None:
         st.info(f"**No recommendation.** {escape(str(answer.abstained))}", icon=":material/balance:")
     elif not rows:
         st.info("Nothing is left under these limits. The list below says which limit each device failed.")
-    for note in answer.notes or []:
-        st.caption(escape(str(note)))
 
 
 def _ranked(

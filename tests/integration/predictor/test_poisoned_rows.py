@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from predictor.answering.question import PredictQuestion
+from predictor.answering.question import PredictQuestion, Question
 
 L4 = "nvidia-l4"
 ASKED = (
@@ -69,3 +69,23 @@ def test_a_row_that_physics_does_not_allow_calibrates_nothing_and_is_named(servi
     (contradiction,) = service.answers.predictor_info()["contradictions"]
     assert sorted(contradiction["evidence"]) == sorted(row["id"] for row in rows)
     assert min(contradiction["factors"]) < 0.5 < 20 < max(contradiction["factors"])
+
+
+def test_of_many_devices_with_such_rows_an_answer_says_how_many(service: Any, told: Any, slow: Any) -> None:
+    devices = (L4, "nvidia-a10g", "nvidia-l40s")
+    told(
+        *(
+            slow(
+                {"image_size": 224, "batch_size": 256},
+                model="timm/resnet101",
+                p50=90_000.0,
+                precision="amp-fp16",
+                hardware=name,
+            )
+            for name in devices
+        )
+    )
+    (note,) = service.answers.recommend(Question(model="resnet50"))["notes"]
+    assert note.startswith("3 rows of 3 devices calibrate nothing")
+    (note,) = service.answers.recommend(Question(model="resnet50", hardware=[L4]))["notes"]
+    assert note.startswith(f"1 row of {L4} on cuda calibrates nothing")
