@@ -9,7 +9,6 @@ import msgspec
 from ingest import evidence
 from ingest.projection import Tables
 from predictor.answering.facts import trace_from_row
-from predictor.answering.sibling_rows import siblings_of
 from predictor.artifact.artifact import Predictor
 from predictor.artifact.calibrations import calibrations_of
 from predictor.features.dataset import COLUMNS, Row, row_from_table, training_rows
@@ -18,6 +17,7 @@ from predictor.features.operators_route import SpecOf, tabulate
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import TraceBook
 from predictor.general.own_rows import Learned, OwnRows
+from predictor.general.sibling_rows import siblings_of
 from predictor.kernels.logged_profiles import profiles_at
 from predictor.learning.building import few_rows
 

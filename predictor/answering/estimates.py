@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from domain.answers import Sizes
 from predictor.answering.bases import INTERVAL, Base, bases_of
 from predictor.answering.candidates import Candidate
-from predictor.answering.general_route import GeneralRoute
 from predictor.answering.memory_fit import roomed
 from predictor.answering.option import SIZE_NAMES, Option
 from predictor.artifact.artifact import Predictor
@@ -25,6 +24,7 @@ from predictor.features.operators_route import asked
 from predictor.features.table import Array, Table
 from predictor.features.traces import Trace
 from predictor.general.own_rows import width_factor
+from predictor.general.question_rows import GeneralRoute
 from predictor.learning.method import Prediction
 from predictor.learning.siblings import Matched, Siblings
 
@@ -120,7 +120,8 @@ def estimate(
     rows = _rows(trace, chosen, cells, mode, stated)
     table = asked(trace, rows, [item.limits for item in chosen])
     bases = bases_of(trace, chosen, rows, table, predictor)
-    general = GeneralRoute(table, predictor, siblings, bases)
+    asking = np.array([_asks_general(base) for base in bases], dtype=np.bool_)
+    general = GeneralRoute(table, predictor.general, siblings, asking)
     bases = _referenced(table, bases, predictor, siblings, general)
     everything = np.arange(len(bases), dtype=np.intp)
     residual, width = _predicted(table, bases, predictor, siblings, general, everything)
@@ -318,6 +319,13 @@ def _corrected(
         if first.method == "general":
             learned, matched = Prediction.plain(general.of(places[here])[0]), general.siblings(places[here])
         yield here, first.calibrated.predict(table.take(here), siblings, learned, matched)
+
+
+def _asks_general(base: Base) -> bool:
+    """Say whether the general route has a part in what a base says, or in what bounds its interval."""
+    if base.method == "general" or (base.before is not None and _asks_general(base.before)):
+        return True
+    return any(_asks_general(part) for _, part in base.parts)
 
 
 def _by_own_rows(base: Base) -> bool:

@@ -14,11 +14,11 @@ import pytest
 from api.background import preparation
 from api.background.preparation import Preparation
 from predictor.answering.corrected_predictor import current
-from predictor.answering.sibling_rows import siblings_of
 from predictor.artifact.artifact import load_shipped
 from predictor.features.dataset import Row, row_from_table, training_rows
 from predictor.features.table import Table
 from predictor.general import own_rows
+from predictor.general.sibling_rows import siblings_of
 from predictor.learning.siblings import Siblings
 from tests.integration.predictor.test_own_rows import MODELS, NEW, OTHER, measured, predicted, rows_of
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.answering.bases import Base
-from predictor.artifact.artifact import Predictor
 from predictor.features.table import Array, Matrix, Table
+from predictor.general.method import FittedGeneral
 from predictor.learning.siblings import Matched, Siblings
 
 __all__ = ["GeneralRoute"]
@@ -21,10 +18,11 @@ class GeneralRoute:
     One call for all rows takes a fifth of one for each device.
     """
 
-    def __init__(self, table: Table, predictor: Predictor, siblings: Siblings | None, bases: Sequence[Base]) -> None:
-        """Take the rows of a question, the measurements of its model, and the bases that say which rows ask this route."""
-        self._table, self._general, self._siblings = table, predictor.general, siblings
-        self._asking = np.array([_asks(base) for base in bases], dtype=bool)
+    def __init__(
+        self, table: Table, general: FittedGeneral | None, siblings: Siblings | None, asking: NDArray[np.bool_]
+    ) -> None:
+        """Take the rows of a question, the route, the measurements of the model, and which rows will ask the route."""
+        self._table, self._general, self._siblings, self._asking = table, general, siblings, asking
         self._residual = np.full(len(table), np.nan)
         self._values: Matrix | None = None
         self._matched: Matched | None = None
@@ -52,10 +50,3 @@ class GeneralRoute:
             found = self._siblings.matched(self._table.take(every), self._general, self.of(every)[0])
             self._matched = found.spread(every, len(self._table))
         return self._matched.take(here)
-
-
-def _asks(base: Base) -> bool:
-    """Say whether the general route has a part in what a base says, or in what bounds its interval."""
-    if base.method == "general":
-        return True
-    return any(_asks(part) for _, part in base.parts) or (base.before is not None and _asks(base.before))
