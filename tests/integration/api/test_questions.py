@@ -143,8 +143,15 @@ def test_a_model_that_was_only_traced_is_predicted_with_its_basis(client, build)
     assert told["breakdown"]["by_class_ms"]["mm"] > 0
 
 
-def test_training_makes_the_predictor_of_later_positions(client, build):
-    model = named()
+@pytest.fixture
+def alone(fresh_service):
+    """A client of a service that holds what a test posts and nothing else: what can be learned depends on all rows."""
+    with fresh_service().start().client() as one:
+        yield one
+
+
+def test_training_makes_the_predictor_of_later_positions(alone, build):
+    client, model = alone, named()
     position = client.post_events([trace(build, model), build.measurement(model=model)])["last_position"]
     client.wait_for(position)
     before = client.predictor()
@@ -160,7 +167,8 @@ def test_training_makes_the_predictor_of_later_positions(client, build):
     assert client.train()["event_position"] > trained["event_position"]
 
 
-def test_too_few_rows_to_score_say_how_many_are_missing(client):
+def test_too_few_rows_to_score_say_how_many_are_missing(alone):
+    client = alone
     with pytest.raises(AssayError) as refused:
         client.evaluate(split="architecture")
     assert refused.value.field == "split"

@@ -218,7 +218,7 @@ def test_compare_shows_a_line_a_device_and_says_what_differs(page: Any, dashboar
     # Streamlit draws a switch over the input that holds it.
     page.page.get_by_text("Every variant (3)").click()
     page.page.wait_for_url("**per_hw=no**")
-    gallery.settled(page.page)
+    rows.nth(2).wait_for()
     assert rows.count() == 3
     page.page.get_by_role("button", name="Compare all at fp32, batch 1").click()
     page.page.wait_for_url("**precision=fp32**")
