@@ -81,7 +81,7 @@ class Answerer:
         self._making = threading.Lock()
 
     def prepare(self, ending: Callable[[], bool]) -> None:
-        """Make what answers at the newest position begin with, so that no question waits for it; `ending` stops it."""
+        """Make what answers at the newest position begin with, so that no question waits for it; stop where `ending()` is true."""
         with self._tables(None) as tables:
             predictor, _ = self._current(tables)
         predictor.own_rows.prepare(ending)

@@ -139,7 +139,7 @@ class OwnRows:
         return sorted(self._members)
 
     def prepare(self, ending: Callable[[], bool]) -> None:
-        """Make the corrections that were not asked for yet, until `ending` says that nobody will."""
+        """Make the corrections that do not exist yet; stop between two where `ending()` is true."""
         for place in self.places:
             if ending():
                 return
