@@ -70,7 +70,7 @@ class Constraint(NamedTuple):
             room = math.log(self.limit / figure.value) / seen_spread(figure)
             return _NORMAL.cdf(-room if self.at_least else room)
         timed = self.name.endswith(("latency_ms", "throughput_per_s"))
-        wider = 1.0 if option.covered or (timed and option.slow_host) else UNCHECKED
+        wider = 1.0 if option.covered or (timed and (option.slow_host or option.bounded)) else UNCHECKED
         under = chance_below(figure.value, figure.low, figure.high, self.limit, wider=wider)
         return under if under is None or not self.at_least else 1 - under
 
@@ -106,7 +106,7 @@ def spread_of(option: Option, figure: Figure) -> float | None:
     if figure.low is None or figure.high is None or not 0 < figure.low <= figure.high:
         return None
     spread = max(math.log(figure.high / figure.low) / _OF_80, RUN_TO_RUN)
-    return spread if option.covered or option.slow_host else UNCHECKED * spread
+    return spread if option.covered or option.slow_host or option.bounded else UNCHECKED * spread
 
 
 def constraints_of(question: Question) -> list[Constraint]:

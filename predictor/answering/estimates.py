@@ -64,7 +64,7 @@ def nested(options: Sequence[Option], cells: Sequence[Hashable]) -> list[Option]
     """Return the options with the ends of their intervals as a covered interval at another batch of the same cell bounds them.
 
     More items never take less time: a call takes no longer than the upper end of a larger batch, and no less than the lower
-    end of a smaller one.
+    end of a smaller one. The upper end of an uncovered interval that is not half as wide as that bound becomes the bound.
     """
     result = list(options)
     members: dict[Hashable, list[int]] = {}
@@ -81,12 +81,19 @@ def nested(options: Sequence[Option], cells: Sequence[Hashable]) -> list[Option]
             option = options[index]
             most = min(most, option.high_ms or math.inf) if option.covered else most
             highs.append(most)
-        for index, high in zip(member, reversed(highs), strict=True):
+        for index, bound in zip(member, reversed(highs), strict=True):
             option = options[index]
             least = max(least, option.low_ms or 0.0) if option.covered else least
-            low_ms, high_ms = max(least, option.low_ms or 0.0), min(high, option.high_ms or math.inf)
-            if (low_ms, high_ms) != (option.low_ms, option.high_ms):
-                result[index] = replace(option, low_ms=low_ms, high_ms=high_ms)
+            low_ms, high_ms = max(least, option.low_ms or 0.0), option.high_ms or math.inf
+            bounded = not option.covered and bound * (option.latency_ms or bound) <= high_ms**2
+            high_ms = bound if bounded else min(bound, high_ms)
+            why = (
+                f"{option.why}; its upper end holds at a larger batch that measurements cover"
+                if bounded
+                else option.why
+            )
+            if (low_ms, high_ms, bounded) != (option.low_ms, option.high_ms, option.bounded):
+                result[index] = replace(option, low_ms=low_ms, high_ms=high_ms, bounded=bounded, why=why)
     return result
 
 
@@ -113,6 +120,42 @@ def estimate(
     """
     if not chosen:
         return []
+    options, rows = _timed(trace, chosen, predictor, mode, sizes, siblings)
+    larger = _larger(chosen, options)
+    more = _timed(trace, larger, predictor, mode, sizes, siblings)[0] if larger else []
+    options = nested([*options, *more], _cells([*chosen, *larger]))[: len(chosen)]
+    options = roomed(options, trace, rows, chosen, predictor, INTERVAL)
+    tails = predictor.card.tails
+    if percentile == "p50" or tails is None:
+        return options
+    return [tailed(option, row, tails, percentile) for option, row in zip(options, rows, strict=True)]
+
+
+def _larger(chosen: Sequence[Candidate], options: Sequence[Option]) -> list[Candidate]:
+    """Return candidates at twice the batch for what may lie below the batches that trained: their intervals may bound it.
+
+    Those are of cells where no batch is covered, and that are more than specifications.
+    """
+    cells = _cells(chosen)
+    covered = {cell for cell, option in zip(cells, options, strict=True) if option.covered}
+    largest: dict[int, Candidate] = {}
+    for cell, item, option in zip(cells, chosen, options, strict=True):
+        if cell in covered or option.method == "roofline":
+            continue
+        if cell not in largest or item.batch_size > largest[cell].batch_size:
+            largest[cell] = item
+    return [replace(item, batch_size=2 * item.batch_size) for item in largest.values()]
+
+
+def _timed(
+    trace: Trace,
+    chosen: Sequence[Candidate],
+    predictor: Predictor,
+    mode: str,
+    sizes: Sizes | None,
+    siblings: Siblings | None,
+) -> tuple[list[Option], list[Row]]:
+    """Return one option a candidate, with its median alone, and the rows that were asked for."""
     stated = (
         {name: size for name, size in trace.sizes.items() if name in SIZE_NAMES} if sizes is None else sizes.stated()
     )
@@ -127,12 +170,7 @@ def estimate(
     residual, width = _predicted(table, bases, predictor, siblings, general, everything)
     sure = np.array([base.method != "roofline" for base in bases])
     latency = growing(table.prior * np.exp(residual) * 1e3, cells, [item.batch_size for item in chosen], sure)
-    options = nested(_options(chosen, cells, bases, latency, width, _on_slow_hosts(table, chosen, bases)), cells)
-    options = roomed(options, trace, rows, chosen, predictor, INTERVAL)
-    tails = predictor.card.tails
-    if percentile == "p50" or tails is None:
-        return options
-    return [tailed(option, row, tails, percentile) for option, row in zip(options, rows, strict=True)]
+    return _options(chosen, cells, bases, latency, width, _on_slow_hosts(table, chosen, bases)), rows
 
 
 def tailed(option: Option, row: Row, tails: Tails, percentile: str) -> Option:
@@ -152,6 +190,7 @@ def tailed(option: Option, row: Row, tails: Tails, percentile: str) -> Option:
         low_ms=low,
         high_ms=high,
         covered=option.covered and tail.supporting >= TAILS_COVERED,
+        bounded=option.bounded and tail.supporting >= TAILS_COVERED,
         why=f"{option.why}; {percentile} is {tail.ratio:.3g} times the median, from {tail.supporting} rows with the samples",
     )
 

@@ -15,6 +15,7 @@ from predictor.answering.context import AnswerContext
 from predictor.answering.objective import tied, value_of
 from predictor.answering.option import Option
 from predictor.answering.question import Question
+from predictor.answering.ranking import has_evidence
 
 __all__ = ["NO_ROOM", "abstention", "distance", "merged", "undecided", "within_reach"]
 
@@ -190,7 +191,7 @@ def undecided(question: Question, context: AnswerContext, ranked: Sequence[Optio
 
     Which devices are worse, and how many, changes nothing.
     """
-    if not ranked or ranked[0].covered or ranked[0].basis in SEEN:
+    if not ranked or has_evidence(ranked[0]):
         return None
     best: dict[str, Option] = {}
     for option in ranked:

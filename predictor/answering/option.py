@@ -49,6 +49,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     covered: bool = False
     slow_host: bool = False
     """Whether `high_ms` is what a slow host takes to launch the work, beyond which the device does not matter."""
+    bounded: bool = False
+    """Whether `high_ms` is the upper end of a covered interval at a larger batch, so that measurements support it."""
     is_mean: bool = False
     throughput_per_s: float | None = None
     peak_memory_bytes: float | None = None

@@ -10,11 +10,12 @@ import msgspec
 from domain.answers import Chances, MemoryParts, Met, RankedOption
 from domain.performance.roofline import Limits, limits_of
 from predictor.answering.command import command_of
-from predictor.answering.constraints import SEEN, Constraint
+from predictor.answering.constraints import Constraint
 from predictor.answering.context import AnswerContext
 from predictor.answering.objective import Objective, better, figure_of, tied
 from predictor.answering.option import Option
 from predictor.answering.question import Question
+from predictor.answering.ranking import has_evidence
 from predictor.choosing.chance import chance_of_all
 from predictor.explaining.entries import explained, placed
 from predictor.explaining.explanation import Explanation
@@ -183,7 +184,7 @@ def compared(option: Option, below: Option | None, objective: Objective) -> str 
         order = f"; {option.basis} stands before {below.basis}" if option.basis != below.basis else ""
         return f"the same {' and '.join(_WORDS[name] for name in names)} as the next{sure}{order}"
     text = ""
-    if not (below.covered or below.basis in SEEN) and (option.covered or option.basis in SEEN):
+    if has_evidence(option) and not has_evidence(below):
         text = "; an estimate that no measurement supports stands first only where it is surely better"
     elif not _ahead(option, below, names):
         if option.basis != below.basis:

@@ -12,7 +12,16 @@ from predictor.answering.objective import Objective, better, cautious, value_of
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 
-__all__ = ["best_of_each", "constrained", "evidence_first", "front_axes", "ordered", "picks_of", "undominated"]
+__all__ = [
+    "best_of_each",
+    "constrained",
+    "evidence_first",
+    "front_axes",
+    "has_evidence",
+    "ordered",
+    "picks_of",
+    "undominated",
+]
 
 CLEAR, TOSS_UP = 0.9, 0.7
 """A pick is clear where it beats the next device with at least the first probability, a toss-up below the second."""
@@ -113,13 +122,13 @@ def best_of_each(ranked: Sequence[Option]) -> list[Option]:
 def evidence_first(ranked: Sequence[Option], objective: Objective, measured_on: Container[str]) -> list[Option]:
     """Return the options with one in the first place that has evidence, where there is one.
 
-    Evidence is a figure that somebody saw, or an interval that measurements support. An estimate without, such as one from
-    specifications alone, is first only on a device that somebody measured with any model, and only where it is surely
-    better than the best that has evidence; that one then stands beside it, in the second place.
+    Evidence is a figure that somebody saw, or an interval whose unfavourable end measurements support. An estimate without,
+    such as one from specifications alone, is first only on a device that somebody measured with any model, and only where
+    it is surely better than the best that has evidence; that one then stands beside it, in the second place.
     """
-    if not ranked or _has_evidence(ranked[0]):
+    if not ranked or has_evidence(ranked[0]):
         return list(ranked)
-    best = next((option for option in ranked if _has_evidence(option)), None)
+    best = next((option for option in ranked if has_evidence(option)), None)
     known = next((option for option in ranked if option.hardware in measured_on), None)
     if best is None:
         if known is None or (better(ranked[0], known, objective) or 0.0) >= SURE:
@@ -133,8 +142,9 @@ def evidence_first(ranked: Sequence[Option], objective: Objective, measured_on: 
     return [*first, *(option for option in ranked if id(option) not in chosen)]
 
 
-def _has_evidence(option: Option) -> bool:
-    return option.basis in SEEN or option.covered
+def has_evidence(option: Option) -> bool:
+    """Whether somebody saw the figure, or measurements support what it is ranked by."""
+    return option.basis in SEEN or option.covered or option.bounded
 
 
 def front_axes(options: Sequence[Option]) -> tuple[str, str]:
@@ -188,7 +198,7 @@ def picks_of(
 
 def _best(options: Sequence[Option], objective: Objective) -> Option | None:
     """Return the option that is best at its unfavourable end, of those with evidence where there are any."""
-    for chosen in ([option for option in options if _has_evidence(option)], options):
+    for chosen in ([option for option in options if has_evidence(option)], options):
         usable = [(value, option) for option in chosen if (value := value_of(option, objective))]
         if usable:
             return _least(usable, objective)

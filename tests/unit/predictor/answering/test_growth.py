@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from predictor.answering.estimates import growing, nested
 from predictor.answering.option import Option
@@ -64,4 +65,19 @@ def test_the_value_stays_within_the_ends_that_others_bound(rows: list[tuple[floa
         for place, (value, (_, down, up, covered)) in enumerate(zip(values, rows, strict=True))
     ]
     for before, after in zip(options, nested(options, [0] * len(rows)), strict=True):
-        assert before.low_ms <= after.low_ms <= after.latency_ms <= after.high_ms <= before.high_ms
+        wider = 1 if before.covered else before.high_ms / before.latency_ms
+        assert before.low_ms <= after.low_ms <= after.latency_ms <= after.high_ms <= before.high_ms * wider
+
+
+def test_the_upper_end_of_an_uncovered_interval_is_supported_where_a_covered_larger_batch_lies_near_it() -> None:
+    covered = at(4, 2.0, 4.5, 8.0)
+
+    def bounded(high: float, limit: Option = covered) -> tuple[bool, float | None]:
+        option = nested([at(1, 0.5, 4.0, high, covered=False), limit], ["one", "one"])[0]
+        return option.bounded, option.high_ms
+
+    assert bounded(30.0) == (True, 8.0)
+    assert bounded(6.0) == (True, 8.0)
+    # Twice as wide, in logs, is 4 × (5 / 4)² = 6.25 ms, and the bound lies at 8.
+    assert bounded(5.0) == (False, 5.0)
+    assert bounded(30.0, replace(covered, covered=False)) == (False, 30.0)
