@@ -35,12 +35,13 @@ from predictor.answering.table_cache import Reading, Readings
 if TYPE_CHECKING:
     from api.background.lag_history import LagHistory
     from api.background.table_copies import Snapshots
-    from ingest.projection import Projection, Tables
+    from ingest.projection import Tables
     from ingest.projection.divergence import Divergence
+    from ingest.projection.projector import Projection
     from predictor.live.answerer import LiveAnswerer
     from predictor.live.drift import Drift
 
-__all__ = ["QUERIES", "Container", "predictor_in_force"]
+__all__ = ["QUERIES", "Container"]
 
 QUERIES = 4
 """Child processes of free queries at a time; the next gets TooBusy."""
@@ -104,7 +105,7 @@ class Container:
         if settings.projects:
             from api.background.lag_history import LagHistory
             from api.background.table_copies import Snapshots
-            from ingest.projection import Projection
+            from ingest.projection.projector import Projection
             from predictor.live.answerer import LiveAnswerer
 
             self._snapshots = Snapshots(settings.home / "snapshots")
@@ -207,11 +208,6 @@ class Container:
     def kept(self, tables: Tables) -> Reading:
         """Return what was read of these tables in this state before, for whatever many answers begin with."""
         return self._readings.at((tables.history, tables.position, tables.checkpoint, self.projection.path))
-
-
-def predictor_in_force(tables: Tables) -> str:
-    """Return the digest of the predictor at the position that the tables tell of; `shipped` where that one answers."""
-    return tables.predictor or "shipped"
 
 
 def _no_tables() -> PartMissing:

@@ -26,7 +26,7 @@ from domain.errors import CorruptArtifact, NotFound, ProjectionBehind
 from domain.performance.roofline import limits_of, roofline
 from ingest import evidence
 from ingest.projection import Tables
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection.statements import SCHEMA_VERSION
 from predictor.advising.faster import faster
 from predictor.answering.context import AnswerContext
 from predictor.answering.corrected_predictor import current, state_of

@@ -18,10 +18,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from domain.canonical import canonical
-from ingest.evidence import COLUMNS
 from ingest.importers import Refused, import_paths
 
 __all__ = ["SOURCES", "main"]
+
+COLUMNS = pa.schema(
+    {
+        "source": pa.string(),
+        "run": pa.string(),
+        "type": pa.string(),
+        "reference": pa.string(),
+        "licence": pa.string(),
+        "commit": pa.string(),
+        "date": pa.string(),
+        "event": pa.binary(),
+    }
+)
 
 
 class Source(NamedTuple):

@@ -13,7 +13,7 @@ from api.container import Container
 from domain.errors import AssayError
 
 if TYPE_CHECKING:
-    from ingest.projection.fold import History
+    from ingest.projection.history import History
 
 __all__ = ["Preparation"]
 

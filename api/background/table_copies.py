@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 
 __all__ = ["Snapshots"]
 

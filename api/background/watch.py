@@ -15,7 +15,7 @@ from api.container import Container
 from domain.errors import AssayError
 
 if TYPE_CHECKING:
-    from ingest.projection.fold import History
+    from ingest.projection.history import History
     from predictor.live.drift import Drift
 
 __all__ = ["Training", "Watch", "reason_to_train"]

@@ -17,11 +17,12 @@ from api.background.background_task import BackgroundTask
 from api.http.body import has_body
 from api.http.logs import CURRENT
 from api.http.problems import RateLimited, UnsupportedMedia
-from api.http.tokens import Token, TokenStore, sha256
+from api.http.tokens import TokenStore, sha256
 from api.settings import DEFAULT_RATE, Rate, Settings
 from domain.errors import Forbidden, ServiceUnavailable, Unauthenticated, UsageError
 from domain.hosts import ENVIRONMENT as ALLOWED_HOSTS
 from domain.hosts import is_same_origin
+from domain.tokens import Token
 
 __all__ = ["OPEN", "Access", "Buckets", "address_of", "guard", "limits", "require_tokens"]
 

@@ -10,7 +10,6 @@ import msgspec
 
 from api.container import Container
 from api.http.keys import SigningKey
-from api.http.tokens import Token
 from domain.catalogues import hardware, language_models, models
 from domain.errors import AssayError, Forbidden, InvalidEvent
 from domain.events import Decoded
@@ -24,6 +23,7 @@ from domain.payloads import (
 )
 from domain.permissions import SERVICE_SOURCE, Permission, permission_for
 from domain.signing import SIGNATURE, SIGNER, verifies
+from domain.tokens import Token
 
 __all__ = ["Admission", "Checked", "attested"]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from difflib import get_close_matches
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import msgspec
 from litestar.params import QueryParameter
 
-from api.container import Container
 from domain.errors import UnknownSnapshot, UsageError
+
+if TYPE_CHECKING:
+    from api.container import Container
 
 __all__ = ["AsOf", "Asked", "named", "placed", "resolved"]
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pyarrow as pa
 from litestar import Request
 
-from api.http.encoding import encoded, flat
 from api.http.media import ARROW, CSV, FORMATS, JSON, PARQUET
 from api.http.problems import NotAcceptable
 from api.http.response_cache import CachedAnswer
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection.rows import is_table
+from ingest.projection.statements import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ingest.projection import Tables
 
 __all__ = [
     "ARROW",
@@ -26,6 +30,7 @@ __all__ = [
     "fresh",
     "headers_of",
     "plain",
+    "predictor_in_force",
     "respond",
 ]
 
@@ -89,6 +94,11 @@ def etag(history: str, position: int, predictor: str, media: str = JSON) -> str:
     return f'W/"{SCHEMA_VERSION}-{history}-{position}-{predictor.removeprefix("sha256:")[:12]}-{FORMATS.index(media)}"'
 
 
+def predictor_in_force(tables: Tables) -> str:
+    """Return the digest of the predictor at the position that the tables tell of; `shipped` where that one answers."""
+    return tables.predictor or "shipped"
+
+
 def fresh(request: Request[Any, Any, Any], tag: str) -> bool:
     """Whether the asker holds this answer already."""
     header = request.headers.get("if-none-match", "")
@@ -121,9 +131,11 @@ def respond(
     media = chosen_format(request)
     if media == JSON:
         headers = headers_of(tag, {})
-        items = [plain(row) for row in (rows.to_pylist() if isinstance(rows, pa.Table) else rows)]
+        items = [plain(row) for row in (rows.to_pylist() if is_table(rows) else rows)]
         return CachedAnswer(msgspec.json.encode({key: items, **envelope}), JSON, headers)
-    table = rows if isinstance(rows, pa.Table) else _table(rows)
+    from api.http.encoding import encoded  # Needs pyarrow, which the base installation has not.
+
+    table = rows if is_table(rows) else _table(rows)
     return CachedAnswer(encoded(table, media), media, headers_of(tag, envelope))
 
 
@@ -138,6 +150,10 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    from api.http.encoding import flat
+
     names = list(dict.fromkeys(name for row in rows for name in row))
     flats = [{name: flat(row.get(name)) for name in names} for row in rows]
     return pa.Table.from_pylist(flats) if flats else pa.table({})

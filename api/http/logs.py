@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from api.http.tokens import PREFIX, Token
+from domain.tokens import PREFIX, Token
 
 __all__ = ["CURRENT", "AccessLog", "RequestRecord", "configure", "dictconfig", "header", "request_id"]
 

@@ -9,22 +9,24 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-import pyarrow as pa
 from litestar import Request, Response
 from litestar.di import NamedDependency, Provide
 from litestar.params import QueryParameter
 
-from api.container import Container, predictor_in_force
 from api.http.as_of import AsOf, resolved
-from api.http.formats import chosen_format, etag, fresh, respond
+from api.http.formats import chosen_format, etag, fresh, predictor_in_force, respond
 from api.http.media import JSON
 from api.http.response_cache import CachedAnswer
 from domain.errors import UsageError
 from ingest.projection import Tables
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection.rows import is_table
+from ingest.projection.statements import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from api.container import Container
 
 __all__ = [
     "DEPENDENCIES",
@@ -148,7 +150,7 @@ async def rows_response(
             if value is None:
                 rows, beside = answer(tables)
                 envelope = {**_members(beside), "position": position, "schema": SCHEMA_VERSION}
-                held = rows if isinstance(rows, pa.Table) else [_members(row) for row in rows]
+                held = rows if is_table(rows) else [_members(row) for row in rows]
                 value = respond(request, held, tag, envelope, key=key)
                 container.answered.keep(question, value)
             return value.response()

@@ -9,20 +9,17 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any
 
-import msgspec
 import psycopg
 from psycopg.rows import dict_row
 
 from domain.errors import NotFound, ServiceUnavailable, UsageError
+from domain.tokens import PREFIX, SCOPES, Token
 from ingest.log.postgres import connect
 
-__all__ = ["PREFIX", "SCOPES", "Scope", "Token", "TokenStore", "grant"]
+__all__ = ["TokenStore", "grant"]
 
-PREFIX = "assay_"
-Scope = Literal["append", "read", "jobs", "admin"]
-SCOPES: tuple[str, ...] = get_args(Scope)
 RANDOM_BYTES = 32
 SHOWN = len(PREFIX) + 6
 
@@ -37,27 +34,6 @@ _REVOKE = f"""
 UPDATE token SET revoked_at = coalesce(revoked_at, clock_timestamp())
 WHERE id::text = %(name)s OR prefix = %(name)s OR name = %(name)s RETURNING {_COLUMNS}
 """
-
-
-class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a token; `prefix` is the beginning of its secret, `source` the only one it appends as."""
-
-    id: str
-    prefix: str
-    name: str
-    source: str | None
-    scopes: list[str]
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    created_at: datetime
-
-    def valid(self, now: datetime) -> bool:
-        """Whether it is neither revoked nor expired."""
-        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
-
-    def allows(self, scope: str) -> bool:
-        """Whether it covers a scope; admin covers all."""
-        return scope in self.scopes or "admin" in self.scopes
 
 
 class TokenStore:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from api.container import Container
 from api.http.paging import Row
 from domain.measured import STATED
 from domain.metrics import METRICS
 from domain.performance.cpu_baseline import baselines, times_faster, work_of
 from domain.performance.energy import per_item_j
 from ingest.projection import Tables
+
+if TYPE_CHECKING:
+    from api.container import Container
 
 __all__ = [
     "COLUMNS",

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from litestar import Request, Response, Router, get, post
 from litestar.params import FromPath, JSONBody
 
-from api.background.audit import written
-from api.container import Container
 from api.http.as_of import placed
 from api.http.formats import JSON, etag
 from api.http.paging import MinPosition
@@ -23,6 +21,9 @@ from domain.errors import Forbidden, NotFound
 from domain.events import PREDICTION_ISSUED, RECOMMENDATION_ISSUED, encode_event, new_event
 from domain.permissions import SERVICE_SOURCE
 from predictor.answering.question import OF_ENGINES, PredictQuestion, Question
+
+if TYPE_CHECKING:
+    from api.container import Container
 
 __all__ = ["router"]
 
@@ -72,6 +73,8 @@ def _asked_at(container: Container, data: Question, position: int) -> tuple[str,
 
 async def _record(container: Container, type_: str, noun: str, question: Json, answer: Json) -> None:
     """Append the answer; the event's id and time follow from the answer, so that twice is once."""
+    from api.background.audit import written  # Loads the log's driver, which a process without a log has not.
+
     data = {noun: answer["id"], "position": answer["position"], "question": question, "answer": answer}
     event = new_event(
         type_,

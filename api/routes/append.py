@@ -20,7 +20,6 @@ from api.http.admission import Admission, Checked
 from api.http.body import BODY_LIMIT_BYTES, Body, announced_bytes, read_body, split
 from api.http.logs import CURRENT, header
 from api.http.problems import MEDIA_TYPE, problem, rendered, unforeseen
-from api.http.tokens import Token
 from domain.errors import (
     AssayError,
     ConflictingEvent,
@@ -30,6 +29,7 @@ from domain.errors import (
     UsageError,
 )
 from domain.events import Decoded, decode_event
+from domain.tokens import Token
 from ingest.log.append import Appended, Expected
 
 __all__ = ["Answer", "Receipt", "Refusal", "append_events", "take"]

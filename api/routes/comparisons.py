@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.container import Container
 from api.http.paging import DEPENDENCIES, PAGE_LIMIT, At, Flag, Row, Text, rows_response
 from api.reads.comparison_rows import (
     COLUMNS,
@@ -31,6 +30,9 @@ from domain.catalogues import models as model_catalogue
 from domain.errors import UnknownHardware, UnknownModel, UsageError
 from domain.performance.batch_scaling import grouped, most_batches, most_frequent_work
 from ingest.projection import Tables
+
+if TYPE_CHECKING:
+    from api.container import Container
 
 __all__ = ["require_model", "router"]
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Response, Router, post
 from litestar.params import JSONBody
 
-from api.container import Container
 from api.http.as_of import placed
 from api.http.formats import JSON, etag
 from domain.answers import answer_bytes
 from predictor.capacity.question import FitQuestion
 from predictor.fleet.question import FleetQuestion
+
+if TYPE_CHECKING:
+    from api.container import Container
 
 __all__ = ["router"]
 

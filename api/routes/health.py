@@ -13,8 +13,9 @@ import psycopg
 from litestar import MediaType, Request, Response, Router, get
 
 from api.background.metrics import CONTENT_TYPE, ServiceState
-from api.container import Container, predictor_in_force
+from api.container import Container
 from api.http.access import OPEN
+from api.http.formats import predictor_in_force
 from api.http.problems import problem, problem_response
 from domain.errors import ProjectionBehind, ServiceUnavailable
 from ingest.log.postgres import UNSAFE, not_durable

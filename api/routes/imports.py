@@ -18,9 +18,9 @@ from litestar.params import JSONBody, QueryParameter
 from api.container import Container
 from api.http.access import address_of
 from api.http.body import BODY_LIMIT_BYTES, EVENTS_LIMIT
-from api.http.tokens import Token
 from api.routes.append import Receipt, take
 from domain.errors import ConflictingEvent, NotFound, PayloadTooLarge
+from domain.tokens import Token
 from ingest import evidence
 from ingest.importers import Refused, Summary, import_paths
 from ingest.importers.files import Limits

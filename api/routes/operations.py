@@ -14,8 +14,9 @@ from litestar.params import JSONBody, PathParameter
 from api.background.audit import LOCAL, Detail, operation
 from api.container import Container
 from api.http.keys import SigningKey
-from api.http.tokens import Scope, Token, grant
+from api.http.tokens import grant
 from domain.errors import Forbidden, PayloadTooLarge
+from domain.tokens import Scope, Token
 
 __all__ = ["ADMIN", "actor", "performed", "router"]
 

@@ -18,7 +18,7 @@ from api.routes.operations import ADMIN, performed
 from domain.errors import TooBusy
 from ingest.projection import Tables
 from ingest.projection import overview as glance
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection.statements import SCHEMA_VERSION
 
 __all__ = ["router"]
 

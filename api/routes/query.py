@@ -19,7 +19,7 @@ from api.http.paging import Text
 from api.http.select import RESULT_BYTES
 from domain.errors import TooBusy
 from ingest.projection import reference
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection.statements import SCHEMA_VERSION
 
 __all__ = ["Query", "router"]
 

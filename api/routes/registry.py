@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
 
-from api.container import Container
 from api.http.paging import DEPENDENCIES, At, Cursor, Flag, Page, Row, Text, by_offset, rows_response
 from api.reads.catalogue import Search, Sort, matching, model_rows, sorted_by
 from domain.catalogues import language_models, models, registry
@@ -19,6 +18,9 @@ from domain.catalogues.search import matches, meant
 from domain.errors import NotFound, UnknownModel
 from ingest.projection import Tables
 from predictor.answering.alternatives import beside
+
+if TYPE_CHECKING:
+    from api.container import Container
 
 __all__ = ["named", "router"]
 
@@ -220,7 +222,7 @@ def _sizes(name: str, row: Row, traces: list[Row]) -> Row:
 def _sent(tables: Tables) -> dict[str, str | None]:
     """The config that was sent of each model, as JSON."""
     models = tables.models(columns=["model_id", "config"])
-    return dict(zip(models["model_id"].to_pylist(), models["config"].to_pylist(), strict=True))
+    return dict(zip(models.column("model_id").to_pylist(), models.column("config").to_pylist(), strict=True))
 
 
 def _tried(tables: Tables) -> list[Row]:

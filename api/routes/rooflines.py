@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, cast
 
 import msgspec
 from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
 
-from api.container import Container
 from api.http.paging import DEPENDENCIES, At, Row, Text, rows_response
 from api.reads.device import row_of
 from domain.answers.device import Rate
@@ -27,6 +26,9 @@ from predictor.features.devices import Devices
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import Trace, TraceBook, trace_from_data
 from predictor.kernels.device_kernels import KernelQuestion
+
+if TYPE_CHECKING:
+    from api.container import Container
 
 __all__ = ["router"]
 

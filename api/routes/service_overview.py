@@ -16,7 +16,7 @@ from api.routes.operations import ADMIN
 from api.settings import DEFAULT_RATE, Settings
 from domain.answers.operations import Archived, Build, Configured, Day, Step
 from ingest.archive.archive import Archive, archive_folder
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection.statements import SCHEMA_VERSION
 
 __all__ = ["router"]
 

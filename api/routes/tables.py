@@ -12,8 +12,7 @@ from litestar.params import PathParameter, QueryParameter
 from api.http.paging import DEPENDENCIES, At, Cursor, Row, Text, rows_response
 from domain.errors import NotFound, UsageError
 from ingest.projection import Tables
-from ingest.projection.statements import VIEWS
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection.statements import SCHEMA_VERSION, VIEWS
 from ingest.projection.view_queries import KEYS, ORDER, column
 
 __all__ = ["router"]

@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from assay.cli.output import say
 from assay.client import Client
+from domain.errors import UsageError
 
-__all__ = ["connected", "event_source"]
+if TYPE_CHECKING:
+    from assay.home import Home
+
+__all__ = ["connected", "event_source", "reading"]
 
 
 def event_source() -> str:
@@ -36,3 +42,36 @@ def connected(server: str | None, token: str | None = None) -> Iterator[Client]:
     say("[dim]no service runs here; starting one for this question[/dim]")
     with ephemeral(home) as url, Client(url, token=token) as client:
         yield client
+
+
+@contextmanager
+def reading(server: str | None, token: str | None = None) -> Iterator[Client]:
+    """Give a client for questions that change nothing.
+
+    Where no service runs and nothing was kept here yet, what ships answers in this process.
+    """
+    from assay.home import find_home, running
+    from assay.offline import shipped_client
+
+    home: Home | None = None
+    if not server:
+        try:
+            home = find_home()
+        except UsageError:
+            home = None
+    if server or (home is not None and (running(home) or _keeps_a_log(home))):
+        with connected(server, token) as client:
+            yield client
+        return
+    with shipped_client(home.cache if home is not None else None) as client:
+        say(
+            "[dim]no service runs here: this answers from what ships with Assay, and knows nothing of this machine[/dim]"
+        )
+        yield client
+
+
+def _keeps_a_log(home: Home) -> bool:
+    """Whether a service that is started here would know more than what ships."""
+    if find_spec("psycopg") is None:
+        return False
+    return bool(os.environ.get("ASSAY_DATABASE_URL")) or (home.path / "postgres").exists()

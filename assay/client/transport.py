@@ -70,10 +70,12 @@ class Wire:
         *,
         timeout_s: float = 60.0,
         patience_s: float | None = None,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Talk to `server`: else ASSAY_SERVER, else the service on ASSAY_HOME.
 
-        Be patient for `patience_s` in all: else ASSAY_PATIENCE_S, else 30.
+        Be patient for `patience_s` in all: else ASSAY_PATIENCE_S, else 30. `transport` sends the requests in the place of
+        the network.
         """
         self.server = (server or os.environ.get("ASSAY_SERVER") or _local()).rstrip("/")
         token = token or os.environ.get("ASSAY_TOKEN")
@@ -81,7 +83,9 @@ class Wire:
         self._patience_s = patience(PATIENCE_S) if patience_s is None else patience_s
         self._timeout_s = timeout_s
         # A proxy of the environment is for other hosts than the service's.
-        self._http = httpx.Client(base_url=self.server, headers=headers, timeout=timeout_s, trust_env=False)
+        self._http = httpx.Client(
+            base_url=self.server, headers=headers, timeout=timeout_s, trust_env=False, transport=transport
+        )
         # Shared by threads it has no one moment to be closed at: its connections end with its last use.
         weakref.finalize(self, self._http.close)
 

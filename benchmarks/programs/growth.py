@@ -14,7 +14,7 @@ import psycopg
 
 from benchmarks.documents import model_name
 from ingest.log.postgres import Database
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 
 QUESTIONS = 30
 

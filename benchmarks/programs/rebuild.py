@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from ingest.log.postgres import Database
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 
 
 def main() -> None:

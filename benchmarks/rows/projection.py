@@ -10,7 +10,7 @@ from benchmarks.bench import Bench
 from benchmarks.documents import measurements
 from benchmarks.lines import Limit, Line, interleaved, plain, rates
 from benchmarks.loading import fill
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 
 __all__ = ["projection"]
 

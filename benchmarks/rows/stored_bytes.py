@@ -15,7 +15,7 @@ from benchmarks.lines import Limit, Line, share
 from benchmarks.loading import fill
 from ingest.archive.archive import Archive
 from ingest.log.postgres import Database
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 
 __all__ = ["stored_bytes"]
 

@@ -11,30 +11,28 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from domain.events import MEASUREMENT_RECORDED
 
-__all__ = ["BATCH", "COLUMNS", "Source", "count", "events", "first_id", "runs", "sources"]
+__all__ = ["BATCH", "Source", "count", "events", "first_id", "runs", "sources"]
 
-COLUMNS = pa.schema(
-    {
-        "source": pa.string(),
-        "run": pa.string(),
-        "type": pa.string(),
-        "reference": pa.string(),
-        "licence": pa.string(),
-        "commit": pa.string(),
-        "date": pa.string(),
-        "event": pa.binary(),
-    }
-)
 BATCH = 4096
 """Events that are appended at a time; the file's row groups are as large."""
 _FILE = Path(__file__).with_name("shipped.parquet")
+# A file or row within a repository is not another source.
+_SOURCES = """
+SELECT source AS name, measurements, undated, first, last, refs AS references, licences, runs
+FROM (
+    SELECT source, list_sort(list(DISTINCT run)) AS runs, count(*) FILTER (type = $measured) AS measurements,
+        count(*) FILTER (type = $measured AND date IS NULL) AS undated,
+        min(date) FILTER (type = $measured) AS first, max(date) FILTER (type = $measured) AS last,
+        list_sort(list(DISTINCT regexp_extract(reference, '^[^/ ]*(/[^/ ]*)?')) FILTER (type = $measured)) AS refs,
+        list_sort(list(DISTINCT licence) FILTER (type = $measured)) AS licences
+    FROM read_parquet($file) GROUP BY source
+) ORDER BY source
+"""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,48 +51,29 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[str]
 
 
-@cache
-def _table() -> Any:
-    return pq.read_table(_FILE, columns=COLUMNS.names[:-1])
+def _rows(statement: str, **values: Any) -> duckdb.DuckDBPyConnection:
+    return duckdb.connect().execute(statement, {"file": str(_FILE), **values})
 
 
 @cache
 def sources() -> tuple[Source, ...]:
     """Return what ships, by name."""
-    table = _table()
-    return tuple(_summed(name, table.filter(pc.field("source") == name)) for name in sorted(_distinct(table, "source")))
-
-
-def _summed(name: str, table: Any) -> Source:
-    measured = table.filter(pc.field("type") == MEASUREMENT_RECORDED)
-    dates = sorted(_distinct(measured, "date"))
-    references = _distinct(measured, "reference")
-    return Source(
-        name=name,
-        measurements=measured.num_rows,
-        undated=measured.column("date").null_count,
-        first=dates[0] if dates else None,
-        last=dates[-1] if dates else None,
-        # A file or row within a repository is not another source.
-        references=sorted({"/".join(reference.split("/")[:2]).split(" ")[0] for reference in references}),
-        licences=sorted(_distinct(measured, "licence")),
-        runs=sorted(_distinct(table, "run")),
-    )
-
-
-def _distinct(table: Any, column: str) -> list[str]:
-    return [value for value in pc.unique(table.column(column)).to_pylist() if value is not None]
+    rows = _rows(_SOURCES, measured=MEASUREMENT_RECORDED)
+    names = [column[0] for column in rows.description or ()]
+    return tuple(Source(**dict(zip(names, row, strict=True))) for row in rows.fetchall())
 
 
 @cache
 def runs() -> frozenset[str]:
     """Return the runs of all that ships."""
-    return frozenset(_distinct(_table(), "run"))
+    return frozenset(run for (run,) in _rows("SELECT DISTINCT run FROM read_parquet($file)").fetchall())
 
 
+@cache
 def count() -> int:
     """Return how many events ship."""
-    return int(_table().num_rows)
+    ((result,),) = _rows("SELECT count(*) FROM read_parquet($file)").fetchall()
+    return int(result)
 
 
 @cache
@@ -105,8 +84,8 @@ def first_id() -> str:
 
 def events(names: Collection[str] | None = None) -> Iterator[list[bytes]]:
     """Yield the events of these sources, or of all, in batches: JSON texts as they are appended."""
-    file = pq.ParquetFile(_FILE)
-    for batch in file.iter_batches(BATCH, columns=["source", "event"]):
-        chosen = batch if names is None else batch.filter(pc.is_in(batch.column("source"), pa.array(sorted(names))))
-        if chosen.num_rows:
-            yield chosen.column("event").to_pylist()
+    chosen = "" if names is None else " WHERE source IN (SELECT unnest($names))"
+    values = {} if names is None else {"names": sorted(names)}
+    rows = _rows(f"SELECT event FROM read_parquet($file){chosen}", **values)
+    while batch := rows.fetchmany(BATCH):
+        yield [event for (event,) in batch]

@@ -1,6 +1,5 @@
 """The projection: DuckDB tables made from the log, which can be thrown away and made again."""
 
-from ingest.projection.projector import Projection
 from ingest.projection.tables import Tables
 
-__all__ = ["Projection", "Tables"]
+__all__ = ["Tables"]

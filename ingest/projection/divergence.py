@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import msgspec
 
-from ingest.projection.fold import History
+from ingest.projection.history import History
 from ingest.projection.source import LogSource
 
 __all__ = ["Divergence", "divergence"]

@@ -6,7 +6,6 @@ import itertools
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import duckdb
 import msgspec
@@ -17,10 +16,11 @@ from domain.events import DATA_TYPES
 from domain.upcasting import UPCASTERS, Upcasters, upcast
 from ingest.projection.dimensions import Poison
 from ingest.projection.facts import MEASURED, TESTED, Facts
+from ingest.projection.history import History
 from ingest.projection.names import Names, names_of
 from ingest.projection.statements import FOLD, INSERTS, STANDING, TABLES, VIEWS
 
-__all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Aggregates", "Folder", "History", "Undone", "create"]
+__all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Aggregates", "Folder", "Undone", "create"]
 
 
 class Aggregates:
@@ -124,16 +124,6 @@ def create(connection: duckdb.DuckDBPyConnection, definitions: str = "") -> None
         connection.execute(f"CREATE VIEW {name} AS {query}")
     connection.execute("INSERT INTO projection (position, definitions) VALUES (0, ?)", [definitions])
     connection.commit()
-
-
-class History(NamedTuple):
-    """Which log the tables tell of, and in which epoch: a position names one state of the log only within both."""
-
-    log: str | None = None
-    epoch: int | None = None
-
-    def __str__(self) -> str:
-        return f"{(self.log or '')[:8]}.{self.epoch or 0}"
 
 
 class Undone(Exception):

@@ -20,8 +20,9 @@ from ingest.log.postgres import Database
 from ingest.projection.definitions import definitions_digest
 from ingest.projection.divergence import Divergence, divergence
 from ingest.projection.file_copy import publish
-from ingest.projection.fold import Folder, History, Undone
+from ingest.projection.fold import Folder, Undone
 from ingest.projection.health import Health
+from ingest.projection.history import History
 from ingest.projection.lag import LagAsker
 from ingest.projection.prefetch import read_ahead
 from ingest.projection.source import Diverged, LogSource

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from ingest.projection.rows import fetched
 from ingest.projection.tables import Tables
 
 __all__ = ["RETRACTED", "UNFINISHED", "RunPage", "found", "one"]
@@ -153,9 +154,9 @@ def one(tables: Tables, run_id: str) -> Row | None:
             {"reason": _spanned(row["said"]), "rows": row["rows"]}
             for row in _rows(tables, _REASONS, {"run": run_id, "figure": _FIGURE})
         ],
-        "retractions": tables.cursor.sql(_TAKEN_BACK, params={"at": tables.position, "run": run_id})
-        .to_arrow_table()
-        .to_pylist(),
+        "retractions": fetched(
+            tables.cursor.sql(_TAKEN_BACK, params={"at": tables.position, "run": run_id})
+        ).to_pylist(),
         "environment": now,
         "previous": previous,
         "differs": None if now is None or before is None else differs(before, now),
@@ -262,4 +263,4 @@ def _rows(tables: Tables, query: str, values: Mapping[str, Any]) -> list[Row]:
         f"{name} AS ({then[name]})" for name in ("measurements", "outcomes", "kernel_tables") if then and name in query
     ]
     statement = f"WITH {', '.join(parts)} {query}" if parts else query
-    return list(tables.cursor.sql(statement, params=dict(values)).to_arrow_table().to_pylist())
+    return list(fetched(tables.cursor.sql(statement, params=dict(values))).to_pylist())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
-import pyarrow as pa
 
-from ingest.projection.fold import History
+from ingest.projection.history import History
 from ingest.projection.names import Names, names_of
+from ingest.projection.rows import fetched, joined
 from ingest.projection.time_travel import POSTED, state_at, views_at
 from ingest.projection.view_queries import (
     CONTEXT,
@@ -23,6 +23,9 @@ from ingest.projection.view_queries import (
     narrowed,
     plain,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Filter", "State"]
 
@@ -153,7 +156,7 @@ class State:
             limit -= pieces[-1].num_rows
             low, high, span = (low, above, 8 * span) if descending else (upto, high, 8 * span)
             if limit <= 0 or low >= high:
-                return pa.concat_tables(pieces)
+                return joined(pieces)
 
     def newest_each(
         self,
@@ -216,7 +219,7 @@ class State:
         return statement, values
 
     def _arrow(self, statement: str, values: list[Any]) -> pa.Table:
-        return self.cursor.sql(statement, params=values).to_arrow_table()
+        return fetched(self.cursor.sql(statement, params=values))
 
     def _at(self, as_of: int | None) -> int | None:
         wanted = self.as_of if as_of is None else as_of

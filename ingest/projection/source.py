@@ -21,7 +21,8 @@ from ingest.archive.shapes import id_texts
 from ingest.log.chain import altered, genesis
 from ingest.log.chain_arrow import link_table
 from ingest.log.chain_breaks import Break, breaks_between
-from ingest.projection.fold import BATCH_SCHEMA, History
+from ingest.projection.fold import BATCH_SCHEMA
+from ingest.projection.history import History
 
 __all__ = ["Diverged", "LogSource"]
 

@@ -17,7 +17,7 @@ from ingest.projection.fold import CHECKPOINT_AT, create
 from ingest.projection.reference import comment
 from ingest.projection.statements import SCHEMA_VERSION
 
-__all__ = ["SCHEMA_VERSION", "Store", "out_of_order"]
+__all__ = ["Store", "out_of_order"]
 
 _LOG = logging.getLogger(__name__)
 _FILE = re.compile(r"assay-v\d+(\.\d+)?(\.building)?\.duckdb(\.wal)?")

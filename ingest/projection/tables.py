@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from ingest.projection.snapshot_reader import Filter, State
 from ingest.projection.time_travel import state_at
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Tables"]
 

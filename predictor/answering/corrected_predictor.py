@@ -69,6 +69,10 @@ def current(predictor: Predictor, tables: Tables) -> Predictor:
     return corrected(predictor, newest, book, devices.spec, Shots(trees=calibrated, general=own, siblings=siblings))
 
 
+_SOFTWARE = ("position", "hardware_id", "platform", "runtime_name", "precision")
+"""What of a row says whether its software is near to what trained."""
+
+
 class Shots(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that calibrate devices, for the trees and for the general route, and rows among which siblings of the latter are."""
 
@@ -138,10 +142,18 @@ def _calibration_rows(tables: Tables, predictor: Predictor) -> list[Row]:
     ]
     if not devices:
         return []
-    # One question for all devices: each by itself would read the whole log again.
+    # One question for all devices: each by itself would read the whole log again. Most rows are of other software, so that
+    # their few columns are read before those of the others.
     filters = {"hardware": devices, "platform": platforms, "mode": "inference"}
+    newest = tables.newest_each("measurements", "hardware_id", SHOTS, filters, columns=_SOFTWARE).to_pylist()
+    near = [
+        row["position"]
+        for row in newest
+        if coverage.near_software(row["platform"], row["runtime_name"] or "", row["precision"] or "")
+    ]
+    if not near:
+        return []
     rows: dict[str, list[Row | None]] = {device: [] for device in devices}
-    for row in tables.newest_each("measurements", "hardware_id", SHOTS, filters, columns=COLUMNS).to_pylist():
+    for row in tables.view("measurements", {"position": near}, columns=COLUMNS).to_pylist():
         rows[row["hardware_id"]].append(row_from_table(row))
-    shots = (row for of_one in rows.values() for row in training_rows(of_one))
-    return [row for row in shots if coverage.near_software(row.platform, row.runtime, row.precision)]
+    return [row for of_one in rows.values() for row in training_rows(of_one)]

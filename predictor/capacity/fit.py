@@ -17,7 +17,7 @@ from domain.catalogues.language_models import LanguageModel
 from domain.errors import TraceNeeded
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection.statements import SCHEMA_VERSION
 from predictor.answering.candidates import Candidate, candidates
 from predictor.answering.context import AnswerContext
 from predictor.answering.estimates import INTERVAL

@@ -14,17 +14,17 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import as_file, files
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import duckdb
 
 from ingest.projection import Tables
 
 __all__ = ["renamed_models", "shipped_models", "shipped_rows", "shipped_works", "traces_of"]
 
+_FILE = Path(str(files("predictor.shipped") / "traces.parquet"))
 _SOURCE = "assay"
 _ORIGIN = re.compile(r"-\((onnx-model-zoo|huggingface)\)$")
 """Where a published list got its models from: no part of what they compute."""
@@ -39,24 +39,26 @@ class _Renamed(NamedTuple):
 
 
 class _Shipped:
-    """The file, opened once: row groups by model, so that a question reads those of its models."""
+    """The file, opened once: it is sorted by model, so that a question reads the row groups of its models."""
 
     def __init__(self) -> None:
         entries = json.loads(files("predictor.shipped").joinpath("traced_names.json").read_text("utf-8"))
         self.renamed = {
             name: _Renamed(entry["trace"], entry.get("sizes") or {}) for entry in entries for name in entry["names"]
         }
-        with as_file(files("predictor.shipped") / "traces.parquet") as path:
-            self._file = pq.ParquetFile(path)
-        self.groups: dict[str, set[int]] = {}
-        for group in range(self._file.num_row_groups):
-            names = self._file.read_row_group(group, columns=["model_id"]).column(0).to_pylist()
-            for name in names:
-                self.groups.setdefault(name, set()).add(group)
+        self._connection = duckdb.connect(config={"threads": 1})
+        self._connection.execute("SET parquet_metadata_cache = true")
+        models = self._read("DISTINCT model_id", "true", [])
+        self.models = frozenset(name for (name,) in models.fetchall())
+        self._columns = [column[0] for column in self._read("*", "false", []).description or ()]
+
+    def _read(self, selected: str, condition: str, values: Sequence[Any]) -> duckdb.DuckDBPyConnection:
+        statement = f"SELECT {selected} FROM read_parquet(?) WHERE {condition}"
+        return self._connection.cursor().execute(statement, [str(_FILE), *values])
 
     def _work_of(self, name: str) -> _Renamed | None:
         """Return the trace of a model: its own, or that of a model with other weights or another name."""
-        if name in self.groups:
+        if name in self.models:
             return _Renamed(name, {})
         return self.renamed.get(_ORIGIN.sub("", name.lower().replace("_", "-")))
 
@@ -66,13 +68,13 @@ class _Shipped:
         wanted = {entry.trace for entry in work.values() if entry is not None}
         if not wanted:
             return []
-        groups = sorted(set().union(*(self.groups[name] for name in wanted)))
         sizes = {size for entry in work.values() if entry is not None for size in entry.sizes}
-        every = self._file.schema_arrow.names
+        every = self._columns
         read = every if columns is None else [name for name in every if name in {*columns, "model_id", *sizes}]
-        table = self._file.read_row_groups(groups, columns=read)
+        among = f"model_id IN ({', '.join('?' * len(wanted))})"
         of_trace: dict[str, list[dict[str, Any]]] = {}
-        for row in table.filter(pc.is_in(table.column("model_id"), pa.array(sorted(wanted)))).to_pylist():
+        for values in self._read(", ".join(f'"{name}"' for name in read), among, sorted(wanted)).fetchall():
+            row = dict(zip(read, values, strict=True))
             of_trace.setdefault(row["model_id"], []).append(row)
         missing = {"position": 0, "event_id": None, "source": _SOURCE, "time": None, "recorded_at": None}
         rows = [
@@ -92,7 +94,7 @@ def _shipped() -> _Shipped:
 
 def shipped_models() -> frozenset[str]:
     """Return the ids under which traces ship."""
-    return frozenset(_shipped().groups)
+    return _shipped().models
 
 
 def renamed_models() -> dict[str, str]:

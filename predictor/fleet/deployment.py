@@ -25,7 +25,7 @@ from domain.answers import (
 from domain.catalogues import instances
 from domain.catalogues.prices import OWN, Offer
 from ingest.projection import Tables
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection.statements import SCHEMA_VERSION
 from predictor.answering.estimates import INTERVAL
 from predictor.answering.facts import device_named
 from predictor.answering.prices import offers_at

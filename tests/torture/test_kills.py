@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from ingest.log.verify import verify_log
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 from tests.torture.load import assert_kept, sending
 from tests.torture.processes import Postgres, Served, postgres, until
 

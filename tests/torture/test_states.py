@@ -18,7 +18,7 @@ import pytest
 
 from domain.errors import ServiceUnavailable
 from ingest.log.postgres import open_database
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 from tests.torture.load import assert_kept, sending
 from tests.torture.mounts import volume
 from tests.torture.processes import Postgres, Served, postgres, until

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 from tests.torture.load import Sender
 
 

@@ -115,7 +115,7 @@ def recommend(
 
     Exit code 1 where nothing can be recommended, and the answer says why.
     """
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     question = {name: value for name, value in flags.items() if value is not None}
     named = [slug for slugs in hardware for slug in slugs]
@@ -123,7 +123,7 @@ def recommend(
         question["hardware"] = named[0] if named in (["own"], ["all"]) else named
     if devices:
         question["devices"] = list(devices)
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         answer = ask(client, lambda name, **more: client.recommend(name, **question, **more), model, flags)
     if as_json:
         print_json(answer)
@@ -152,10 +152,10 @@ def recommend(
 @as_json
 def predict(model: str, server: str | None, token: str | None, as_json: bool, verbose: bool, **flags: Any) -> int:
     """Predict one configuration, whether it was measured or not, with interval and evidence."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     question = {name: value for name, value in flags.items() if value is not None}
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         answer = ask(client, lambda name, **more: client.predict(name, **question, **more), model, flags)
     if as_json:
         print_json(answer)

@@ -73,7 +73,7 @@ def compare(
     as_json: bool,
 ) -> int:
     """Put what was measured or imported side by side: hardware for a model, models on a hardware, modes of a model."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     given = {
         "metric": metric,
@@ -85,7 +85,7 @@ def compare(
     if filters and what == "modes":
         option = f"--{next(iter(filters)).replace('_', '-')}"
         raise click.UsageError(f"modes stand in pairs, all of them and in no order: leave {option} out.")
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         if what == "hardware":
             answer = client.compare_hardware(subject, **filters)
         elif what == "models":

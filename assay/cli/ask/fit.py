@@ -50,13 +50,13 @@ def fit(
     Exit code 1 where nothing is known; the answer says why.
     """
     from assay.cli.ask.asking import ask
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     question = {name: value for name, value in flags.items() if value is not None}
     named = [slug for slugs in hardware for slug in slugs]
     if named:
         question["hardware"] = named[0] if named in (["own"], ["all"]) else named
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         answer = ask(client, lambda name, **more: client.fit(name, **question, **more), model, flags)
     if as_json:
         print_json(answer_document(answer))

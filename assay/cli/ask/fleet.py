@@ -114,7 +114,7 @@ def fleet(
 
     FILE.yaml holds the question as `POST /v1/fleets` takes it; flags add to it. Exit code 1 where a load cannot be served.
     """
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     question = _read(file) if file else {}
     question["loads"] = [*question.get("loads", []), *loads]
@@ -124,7 +124,7 @@ def fleet(
         question["hardware"] = named[0] if named in (["own"], ["all"]) else named
     if own:
         question["own"] = {**question.get("own", {}), **dict(own)}
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         answer = _asked(client, question)
     if as_json:
         print_json(answer_document(answer))

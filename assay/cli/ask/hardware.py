@@ -73,9 +73,9 @@ def list_hardware(kind: str | None, seen: bool, server: str | None, token: str |
 
 
 def _list_seen(kind: str | None, server: str | None, token: str | None, *, as_json: bool) -> int:
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         matching_hardware = [row for row in client.hardware(kind=kind) if row["known"] != "catalogued"]
     if as_json:
         print_json(matching_hardware)
@@ -105,9 +105,9 @@ def _list_seen(kind: str | None, server: str | None, token: str | None, *, as_js
 @as_json
 def show_hardware(name: str, server: str | None, token: str | None, as_json: bool) -> int:
     """Show one: its figures and how each is known, where it was seen, what it costs, and what is like it."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         try:
             hardware = client.one_hardware(name)["hardware"]
         except NotFound as error:

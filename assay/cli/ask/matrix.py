@@ -80,7 +80,7 @@ def matrix(
     (docs/compatibility.md) say how good it is; what documents claim and nobody saw here is dim and begins with `claimed:`.
     """
     from assay.cli.ask import matrix_views
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     if model and models_set:
         raise click.UsageError("Name one model with --model or a set with --models-set, not both.")
@@ -99,7 +99,7 @@ def matrix(
     plain = not (level or family or claims or no_evidence or failures)
     if models_set and not plain:
         raise click.UsageError("--models-set lists models by themselves: leave out levels, claims and failures.")
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         if chosen == "html":
             return matrix_views.page(client, request, server=client.server if server else None)
         if failures:

@@ -75,12 +75,12 @@ Examples:
 @as_json
 def show_model(name: str, as_of: int | str | None, server: str | None, token: str | None, as_json: bool) -> int:
     """Show one: what it is and why, its sizes, where it was tried, where it is fastest, and what stands beside it."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     folder = Path(name).expanduser()
     if folder.is_dir() or folder.name == "config.json" or name.startswith((".", "/", "~")):
         return _show_folder(folder, as_json=as_json)
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         model = client.model(name, as_of=as_of)
     if as_json:
         print_json(model)
@@ -113,10 +113,10 @@ def show_coverage(
     as_json: bool,
 ) -> int:
     """Show family × platform: which share of the models was tried, what never, and the commands that would fill the gaps."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     wanted = ",".join(platforms) if platforms else None
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         coverage = client.coverage(category=category, family=family, platform=wanted, as_of=as_of)
     if as_json:
         print_json(coverage)
@@ -154,9 +154,9 @@ def _catalogued(category: str | None, search: str | None) -> list[Row]:
 
 
 def _known(category: str | None, search: str | None, server: str | None, token: str | None) -> list[Row]:
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         return list(client.models(category=category, search=search))
 
 

@@ -38,9 +38,9 @@ def price() -> None:
 @as_json
 def list_prices(every: bool, server: str | None, token: str | None, as_json: bool, **filters: Any) -> int:
     """List the offers that hold, cheapest device first, with the day of each."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         rows = client.prices(**filters)
     if as_json:
         print_json(rows)

@@ -41,9 +41,9 @@ Examples:
 @as_json
 def roofline(name: str, top: int, server: str | None, token: str | None, as_json: bool, **filters: Any) -> int:
     """Show what was measured nearest to the roof of a device: the lower of its peak and what its bandwidth can feed."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         roofline = client.roofline(name, **filters)
     if as_json:
         print_json(roofline)
@@ -111,9 +111,9 @@ Examples:
 @as_json
 def kernels(name: str, server: str | None, token: str | None, as_json: bool, **filters: Any) -> int:
     """Show the roofs of a device, and what is estimated of the standard kernels beside what was measured of them."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         document = client.device_kernels(name, **filters)
     if as_json:
         print_json(document)
@@ -173,9 +173,9 @@ Examples:
 @as_json
 def operators(name: str, server: str | None, token: str | None, as_json: bool, **asked: Any) -> int:
     """Show what the time of a call goes into, operator by operator: the least that each takes on a device."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         operators = client.operators(name, **asked)
     if as_json:
         print_json(operators)

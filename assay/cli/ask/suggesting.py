@@ -85,13 +85,13 @@ def suggest(
     Open is what the MODELs, or the recorded recommendations and predictions, or else all traced models of the catalogue
     could be asked about and was not measured. Exit code 1 where nothing is worth a run.
     """
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     values = {name: value for name, value in flags.items() if value is not None}
     named = [slug for slugs in hardware for slug in slugs]
     if named:
         values["hardware"] = named[0] if named in (["own"], ["all"]) else named
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         answer = client.suggest(models=list(models), **values)
     written = _written(out, answer, force=force) if out and answer.runs else {}
     if as_json:

@@ -65,11 +65,11 @@ def trends(
     as_json: bool,
 ) -> int:
     """Follow a metric of a model's configurations over time, one line a configuration."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise click.UsageError(f"{picture.name}: a picture is a .svg or a .png file.")
-    with connected(server, token) as client:
+    with reading(server, token) as client:
         filters = {"hardware": list(hardware), "platform": list(platform), "precision": list(precision)}
         answer = client.trends(
             model, metric=metric, as_of=as_of, **{name: item for name, item in filters.items() if item}

@@ -12,7 +12,7 @@ import pytest
 
 from domain.errors import AssayError
 from domain.events import decode_event, encode_event
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 from tests.conftest import append_decoded, append_events
 
 

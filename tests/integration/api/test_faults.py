@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from domain.errors import AssayError, ServiceUnavailable
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 
 ROWS = 30_000
 

@@ -17,7 +17,7 @@ import pytest
 from api.background import child
 from api.http.select import _SCALARS, select
 from domain.errors import ServiceUnavailable, UsageError
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection.statements import SCHEMA_VERSION
 
 REACHING = {
     "plain": "SELECT * FROM duckdb_settings()",

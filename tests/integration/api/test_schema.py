@@ -9,8 +9,9 @@ import pytest
 from api.http.select import select
 from assay.cli import run
 from domain.errors import UnknownView
-from ingest.projection import Projection, reference
-from ingest.projection.store import SCHEMA_VERSION
+from ingest.projection import reference
+from ingest.projection.projector import Projection
+from ingest.projection.statements import SCHEMA_VERSION
 from tests.integration.ingest.test_projection import everything
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from api.http.admission import Admission, attested
 from api.http.keys import KeyStore, SigningKey
-from api.http.tokens import Token, TokenStore
+from api.http.tokens import TokenStore
 from assay.cli import run
 from assay.cli.measure.destination import destination
 from assay.client import Client
@@ -22,6 +22,7 @@ from domain.canonical import canonical
 from domain.errors import AssayError, Forbidden, UsageError
 from domain.events import Decoded, decode_event, encode_event, uuid7
 from domain.signing import key_id, sign, signed_bytes, verifies
+from domain.tokens import Token
 from runner.machine.signing import KEY_FILE, PublicKey, find_key, make_key, signer
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"

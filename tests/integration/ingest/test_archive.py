@@ -21,7 +21,7 @@ from domain.events import decode_event, encode_event
 from ingest.archive.archive import Archive, ArchiveDamaged, archive_folder
 from ingest.archive.retention import expire_samples
 from ingest.log.event_log import EventLog
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 from ingest.projection.source import LogSource
 from tests.conftest import rechain
 

@@ -18,7 +18,7 @@ from ingest.log import migrate
 from ingest.log.backup import back_up, program, restore
 from ingest.log.event_log import EventLog
 from ingest.log.postgres import open_database
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 
 CPU, GPU = "acme-cpu", "acme-gpu"
 

@@ -19,7 +19,7 @@ from ingest.log import migrate
 from ingest.log.chain import genesis
 from ingest.log.chain_breaks import breaks_between
 from ingest.log.verify import identity
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 from tests.conftest import rechain
 
 COLUMNS = "position, id, type, source, subject, time, recorded_at, digest, body, attestation, chain"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ingest.importers import import_paths
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 
 NAME = "benchmark-infer-fp32-nchw-pt240-cpu-i7_12700h-dynamo.csv"
 TABLE = """model,infer_img_size,infer_samples_per_sec,infer_step_time,infer_batch_size,param_count,infer_gmacs,infer_macts

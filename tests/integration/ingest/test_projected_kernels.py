@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 from tests.conftest import append_raw
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from domain.configuration import Configuration, Execution, Hardware, Model, Runtime, Workload
 from domain.errors import ProjectionBehind, ServiceUnavailable
-from ingest.projection import Projection, facts
+from ingest.projection import facts
+from ingest.projection.projector import Projection
 from tests.conftest import append_raw
 
 

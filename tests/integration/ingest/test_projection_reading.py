@@ -13,7 +13,8 @@ import psycopg
 import pyarrow.compute as pc
 import pytest
 
-from ingest.projection import Projection, projector
+from ingest.projection import projector
+from ingest.projection.projector import Projection
 from tests.integration.ingest.test_projection import everything
 
 VIEWS = (
@@ -228,7 +229,7 @@ def test_a_disk_that_is_full_is_named_and_work_goes_on_when_there_is_room(tmp_pa
 
 _FULL = """
 import resource, signal, sys, time
-from ingest.projection import Projection
+from ingest.projection.projector import Projection
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 projection = Projection(sys.argv[1], sys.argv[2])
 projection.open()

@@ -6,7 +6,8 @@ import uuid
 
 import pytest
 
-from ingest.projection import Projection, definitions, fold
+from ingest.projection import definitions, fold
+from ingest.projection.projector import Projection
 
 NEWEST = "assay.measurement.recorded.v1"
 OLD = "assay.measurement.recorded.v0"

@@ -151,7 +151,7 @@ class Service:
 
     def __init__(self, database: Any, home: Path) -> None:
         from ingest.log.artifacts import ArtifactStore
-        from ingest.projection import Projection
+        from ingest.projection.projector import Projection
         from predictor.service import Answerer
 
         self.database = database

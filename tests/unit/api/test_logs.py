@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from api.http.logs import CURRENT, JsonLines, RequestRecord, request_id
-from api.http.tokens import Token
+from domain.tokens import Token
 
 
 @pytest.mark.parametrize("good", [b"a", b"Req-1.2_x", b"x" * 64])

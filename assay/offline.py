@@ -1,0 +1,67 @@
+"""Answers without a service: the data and the predictor that ship, asked in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx
+
+from assay.client import Client
+from domain.errors import ServiceUnavailable
+
+if TYPE_CHECKING:
+    from litestar import Litestar
+
+__all__ = ["ADDRESS", "shipped_client"]
+
+ADDRESS = "http://shipped"
+"""What stands for a service's address; no host of that name is asked."""
+
+
+class InProcess(httpx.BaseTransport):
+    """Answers requests by an application in this process, whichever thread sends them."""
+
+    def __init__(self, app: Litestar) -> None:
+        self._app = httpx.ASGITransport(cast(Any, app))
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Return what the application answers."""
+        content = request.read()
+
+        async def answered() -> httpx.Response:
+            asked = httpx.Request(request.method, request.url, headers=request.headers, content=content)
+            response = await self._app.handle_async_request(asked)
+            body = await response.aread()
+            return httpx.Response(response.status_code, headers=response.headers, content=body)
+
+        return asyncio.run(answered())
+
+
+@contextmanager
+def shipped_client(cache: Path | None, **options: Any) -> Iterator[Client]:
+    """Give a client of the data that ships. Its tables are unpacked into `cache` once; None takes a folder of its own.
+
+    Raises ServiceUnavailable where there is no place for them.
+    """
+    from api.shipped import create_shipped_app
+    from ingest.evidence.tables import unpacked
+
+    with ExitStack() as stack:
+        try:
+            if cache is None:
+                cache = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-shipped-")))
+            path = unpacked(cache)
+        except OSError as error:
+            raise ServiceUnavailable(
+                f"the data that ships could not be unpacked into {cache or 'a temporary folder'}: {error.strerror}.",
+                field="ASSAY_HOME",
+                remedy="Name a directory with 15 MB of room that you may write to, or a service with --server.",
+            ) from error
+        app = create_shipped_app(path)
+        stack.callback(app.state.parts.close)
+        yield stack.enter_context(Client(ADDRESS, transport=InProcess(app), **options))

