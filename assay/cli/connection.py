@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from assay.cli.output import say
 from assay.client import Client
-from domain.errors import UsageError
+from domain.errors import PartMissing, UsageError
 
 if TYPE_CHECKING:
     from assay.home import Home
@@ -39,6 +39,12 @@ def connected(server: str | None, token: str | None = None) -> Iterator[Client]:
         with Client(result.url, token=token) as client:
             yield client
         return
+    if find_spec("granian") is None:
+        raise PartMissing(
+            "no service runs here, and this installation has no parts of one.",
+            field="server",
+            remedy="Name one with --server or ASSAY_SERVER, or pip install 'assay-bench[service]'.",
+        )
     say("[dim]no service runs here; starting one for this question[/dim]")
     with ephemeral(home) as url, Client(url, token=token) as client:
         yield client

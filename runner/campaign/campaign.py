@@ -190,7 +190,8 @@ class Campaign:
             raise PlatformUnavailable(
                 f"none of the platforms asked for is available here. {reasons}",
                 field="platform",
-                remedy="Name one that `assay detect` lists as available.",
+                remedy="Name one that `assay detect` lists as available"
+                + (", or pip install 'assay-bench[runner]'." if "not installed" in reasons else "."),
             )
         for precision in dict.fromkeys(case.precision for case in self.plan.cases):
             refused = {name: self._refusal(name, precision) for name in present}

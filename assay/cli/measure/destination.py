@@ -8,7 +8,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+
 from assay.cli.output import say
+from domain.errors import PartMissing
 
 if TYPE_CHECKING:
     from assay.client import Client
@@ -62,8 +65,12 @@ def destination(out: Path | None, resume: bool, server: str | None, token: str |
             yield lambda event: live.take(signed(event))
         finally:
             live.end()
-            with connected(server, token) as client:
-                empty_spool(spool, client, before=live.accepted)
+            try:
+                with connected(server, token) as client:
+                    empty_spool(spool, client, before=live.accepted)
+            except PartMissing as error:
+                # A base installation measures, and another one serves.
+                say(escape(f"{spool.waiting()} events wait on this machine's disk. {error}"))
 
 
 def _there(server: str | None, token: str | None, until_then: ExitStack) -> Client | None:

@@ -17,6 +17,7 @@ from assay.cli import run
 from assay.offline import shipped_client
 from domain.errors import PartMissing
 from ingest.evidence.tables import unpacked
+from runner.spool.spool import Spool
 from tests.integration.conftest import ROOT, RunningService
 
 SERVICE_ONLY = (
@@ -115,6 +116,25 @@ def test_an_answer_that_is_to_be_recorded_asks_for_a_service(tmp_path: Path) -> 
         client.recommend("bert-base-uncased", record=True)
     assert refused.value.field == "record"
     assert "assay up" in str(refused.value.remedy)
+
+
+def test_a_base_installation_measures_into_the_spool_and_says_where_a_service_would_come_from(
+    base: dict[str, str], tmp_path: Path
+) -> None:
+    environment = {**base, "ASSAY_HOME": str(tmp_path)}
+    # Of the extras this machine has torch, and no parts of a service.
+    hidden = "import sys\nsys.modules.update(dict.fromkeys(('granian', 'psycopg', 'pyarrow')))\n"
+    (tmp_path / "sitecustomize.py").write_text(hidden, encoding="utf-8")
+    environment["PYTHONPATH"] = str(tmp_path)
+    words = ["bench", "bert-tiny", "--platform", "cpu", "--precision", "fp32", "--batch-sizes", "1", "--budget", "0.5"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "assay.cli", *words],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "assay-bench[service]" in ended.stderr
+    with Spool(tmp_path / "spool.sqlite") as spool:
+        assert spool.waiting() >= 3
 
 
 def test_a_home_that_cannot_be_written_to_answers_and_keeps_nothing(base: dict[str, str], tmp_path: Path) -> None:
