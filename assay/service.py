@@ -164,6 +164,7 @@ def _serve_workers(settings: Settings) -> None:
 
     from granian.constants import Loops
 
+    import api
     from api.http.logs import dictconfig
     from api.lifespan import checked_database
     from api.settings import Settings as ServiceSettings
@@ -180,7 +181,7 @@ def _serve_workers(settings: Settings) -> None:
         os.environ["ASSAY_READY_FOLDER"] = ready
         _supervisor(Path(ready))(
             # A path, not a module's name: granian puts the folder of what it imports, else the working folder, in sys.path.
-            f"{root / 'api' / 'app.py'}:create_app",
+            f"{Path(api.__file__).with_name('app.py')}:create_app",
             factory=True,
             working_dir=root,
             address=settings.host,

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 HOUSE = Path(__file__).resolve().parent
-# Streamlit puts this folder itself on the path; the packages are one level up, in a clone and in a wheel.
-if str(HOUSE.parent) not in sys.path:
-    sys.path.insert(0, str(HOUSE.parent))
+# Streamlit puts this folder itself on the path. The packages are one level up in a clone, two in a wheel.
+ROOT = next(folder for folder in HOUSE.parents if not (folder / "__init__.py").exists())
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
 
 # Whole before anything else: Altair takes pandas as it finds it, half imported by another reader's page too.
 import pandas  # noqa: E402, F401

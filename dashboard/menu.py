@@ -77,6 +77,6 @@ def _page(entry: Entry, *, operator: bool = True) -> Any:
 def _shown(name: str) -> Callable[[], None]:
     def show() -> None:
         # Imported when it is first opened: no page waits for what only another one needs.
-        import_module(f"dashboard.screens.{name}.view").show()
+        import_module(f".screens.{name}.view", __package__).show()
 
     return show

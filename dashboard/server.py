@@ -19,6 +19,7 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+import dashboard
 from dashboard.menu import MENU
 from domain.errors import AssayError
 from domain.hosts import ENVIRONMENT as ALLOWED_HOSTS
@@ -52,7 +53,7 @@ class Ahead:
 
     def _ask(self, page: str, params: Mapping[str, Sequence[str]]) -> None:
         try:
-            ahead = getattr(import_module(f"dashboard.screens.{page}.view"), "ahead", None)
+            ahead = getattr(import_module(f".screens.{page}.view", dashboard.__name__), "ahead", None)
             if ahead is not None:
                 with suppress(AssayError):
                     ahead(params)

@@ -13,6 +13,8 @@ from pathlib import Path
 __all__ = ["main", "warm"]
 
 HOUSE = Path(__file__).resolve().parent
+ROOT = next(folder for folder in HOUSE.parents if not (folder / "__init__.py").exists())
+"""What must be on the path: the clone, or site-packages, where the packages are one level deeper."""
 LONGEST_S = 30.0
 
 
@@ -24,10 +26,13 @@ def warm() -> None:
     # What keeps answers looks for the runtime when it is imported, and nothing tells when that has come.
     while not runtime.exists() and time.monotonic() < until:
         time.sleep(0.02)
-    names = [entry.name for entries in import_module("dashboard.menu").MENU.values() for entry in entries]
+    import dashboard
+    from dashboard.menu import MENU
+
+    names = [entry.name for entries in MENU.values() for entry in entries]
     for name in names:
         try:
-            import_module(f"dashboard.screens.{name}.view")
+            import_module(f".screens.{name}.view", dashboard.__name__)
         except Exception:
             logging.getLogger("assay.dashboard").exception("The page %s cannot be imported", name)
     # Streamlit collects garbage after each run of a script; half of a run went into looking at what was imported.
@@ -37,8 +42,10 @@ def warm() -> None:
 
 def main() -> None:
     """Run Streamlit's command line."""
-    # As a script this folder would stand before the libraries; the packages are one level up.
-    sys.path[:] = [str(HOUSE.parent), *(path for path in sys.path if path != str(HOUSE))]
+    # As a script this folder would stand before the libraries.
+    sys.path[:] = [path for path in sys.path if path != str(HOUSE)]
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
     from streamlit.web.cli import main as streamlit
 
     # Before it answers: who waits for that waits for the largest part of a first page too.

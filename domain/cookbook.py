@@ -10,6 +10,8 @@ from importlib.resources import files
 
 import msgspec
 
+import domain
+
 __all__ = ["Recipe", "recipes"]
 
 
@@ -27,5 +29,5 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def recipes() -> tuple[Recipe, ...]:
     """Return the recipes in their order; read once."""
-    content = files("domain").joinpath("data", "recipes.json").read_bytes()
+    content = files(domain).joinpath("data", "recipes.json").read_bytes()
     return tuple(msgspec.json.decode(content, type=list[Recipe]))

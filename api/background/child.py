@@ -58,12 +58,12 @@ async def run(
         sys.executable,
         "-P",
         "-m",
-        "api.background.child",
+        f"{__package__}.child",
         work,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        cwd=str(Path(__file__).resolve().parents[2]),
+        cwd=str(Path(__file__).resolve().parents[__name__.count(".")]),
         env={name: value for name in kept if (value := os.environ.get(name)) is not None},
     )
     field = stranger or work

@@ -96,7 +96,7 @@ def dictconfig(level: str) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"json": {"()": "api.http.logs.JsonLines"}},
+        "formatters": {"json": {"()": f"{__name__}.JsonLines"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"}},
         "root": {"level": level.upper(), "handlers": ["stderr"]},
         "loggers": {

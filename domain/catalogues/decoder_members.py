@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+import domain
 from domain.errors import UsageError
 
 __all__ = ["CONVENTIONS", "FIELD", "Members"]
@@ -51,7 +52,7 @@ class Conventions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return self.other_known | self.tied | self.two_matrices | self.windowed | frozenset(self.patterns)
 
 
-CONVENTIONS = msgspec.json.decode(files("domain").joinpath("data/decoder_configs.json").read_bytes(), type=Conventions)
+CONVENTIONS = msgspec.json.decode(files(domain).joinpath("data/decoder_configs.json").read_bytes(), type=Conventions)
 
 
 class Members:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 import msgspec
 
+import domain
 from domain.vocabulary import PRECISION_BITS, WEIGHT_BITS, arithmetic_precision
 
 __all__ = [
@@ -115,7 +116,7 @@ class _Engines(msgspec.Struct, kw_only=True):
 
 @cache
 def _document() -> _Engines:
-    return msgspec.json.decode(files("domain").joinpath("data/engines.json").read_bytes(), type=_Engines)
+    return msgspec.json.decode(files(domain).joinpath("data/engines.json").read_bytes(), type=_Engines)
 
 
 @cache
@@ -165,7 +166,7 @@ def band_of(bits: float) -> str:
 
 @cache
 def _efficiencies() -> Mapping[tuple[str, str, str | None], Efficiency]:
-    document = files("domain").joinpath("data/engine_efficiencies.json").read_bytes()
+    document = files(domain).joinpath("data/engine_efficiencies.json").read_bytes()
     kept = msgspec.json.decode(document, type=list[Efficiency])
     return {(item.engine, item.platform, item.kind): item for item in kept}
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+import domain
 from domain.catalogues.slugs import slug
 from domain.errors import InvalidEvent, UnknownHardware
 from domain.payloads import Figure, HardwareDescribed
@@ -158,7 +159,7 @@ class HardwareSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def _document() -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.json.decode(files("domain").joinpath("data/hardware.json").read_bytes())
+    document: dict[str, Any] = msgspec.json.decode(files(domain).joinpath("data/hardware.json").read_bytes())
     return document
 
 

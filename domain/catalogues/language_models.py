@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+import domain
 from domain.catalogues.language_names import letters_of
 
 __all__ = ["LanguageModel", "catalogue", "find", "names_of", "nearest", "twin"]
@@ -244,7 +245,7 @@ def _mean_seen(tokens: float, most: int) -> float:
 @cache
 def catalogue() -> Mapping[str, LanguageModel]:
     """Return the packaged models by id, in the file's order; read once."""
-    document = msgspec.json.decode(files("domain").joinpath("data/language_models.json").read_bytes())
+    document = msgspec.json.decode(files(domain).joinpath("data/language_models.json").read_bytes())
     sources: dict[str, str] = document["sources"]
     models = [_model(entry, sources) for entry in document["models"]]
     return MappingProxyType({model.id: model for model in models})
@@ -256,7 +257,7 @@ def _model(entry: dict[str, Any], sources: Mapping[str, str]) -> LanguageModel:
 
 @cache
 def _tags() -> Mapping[str, LanguageModel]:
-    document = msgspec.json.decode(files("domain").joinpath("data/language_models.json").read_bytes())
+    document = msgspec.json.decode(files(domain).joinpath("data/language_models.json").read_bytes())
     return {tag: catalogue()[id_] for id_, tags in document["tags"].items() for tag in tags}
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+import domain
 from domain.calls import Pipeline
 from domain.errors import UsageError
 from domain.vocabulary import CATEGORIES
@@ -191,7 +192,7 @@ def default_workload(category: str) -> WorkloadDefaults:
 def catalogue() -> tuple[CatalogueModel, ...]:
     """Return every model of the catalogue, key classes first, each file in its own order."""
     catalogue_models: list[CatalogueModel] = []
-    folder = files("domain") / "data" / "models"
+    folder = files(domain) / "data" / "models"
     for name in (*KEY_CLASSES, *OTHER_FILES):
         loaded = msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=_File)
         catalogue_models.extend(msgspec.structs.replace(model, key_class=loaded.key_class) for model in loaded.models)

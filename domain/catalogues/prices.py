@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+import domain
 from domain.catalogues.hardware import find, nearest
 from domain.catalogues.slugs import slug
 from domain.configuration import Word
@@ -163,7 +164,7 @@ def _day(text: str | None) -> date | None:
 @cache
 def packaged() -> tuple[Offer, ...]:
     """Return the price list that ships with Assay, in the file's order; read once."""
-    text = files("domain").joinpath("data/prices.csv").read_text("utf-8")
+    text = files(domain).joinpath("data/prices.csv").read_text("utf-8")
     return tuple(offer_from_row(row, undated=True, known_only=False) for row in csv.DictReader(text.splitlines()))
 
 

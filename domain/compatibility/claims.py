@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+import domain
+
 __all__ = ["LEVELS", "WORKS", "Claim", "Target", "claims", "claims_of"]
 
 LEVELS = ("high", "medium", "low")
@@ -129,7 +131,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 @cache
 def claims() -> tuple[Claim, ...]:
     """Return every claim in the order of the documents' tables: support, lists of what does not work, then figures."""
-    file = msgspec.json.decode((files("domain") / "data" / "claims.json").read_bytes(), type=_File)
+    file = msgspec.json.decode((files(domain) / "data" / "claims.json").read_bytes(), type=_File)
     return (*_support(file), *_listed(file), *_figures(file))
 
 

@@ -13,14 +13,13 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 
 import duckdb
 
 __all__ = ["PACKED", "unpacked"]
 
-PACKED = Path(str(files("ingest.evidence") / "tables.duckdb.xz"))
+PACKED = Path(__file__).with_name("tables.duckdb.xz")
 ABANDONED_S = 600.0
 """A folder in which nothing was unpacked for so long is one of a process that was killed."""
 _NOW = """

@@ -16,7 +16,7 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
 def _text(name: str) -> str:
-    return files("ingest.projection").joinpath(name).read_text()
+    return files(__package__).joinpath(name).read_text()
 
 
 def _blocks(name: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from domain.errors import CorruptArtifact
+from predictor import shipped
 from predictor.artifact.calibrations import Calibrations
 from predictor.artifact.conformal import Widths
 from predictor.artifact.coverage import Coverage
@@ -220,4 +221,4 @@ def read_folder(folder: Traversable) -> Predictor:
 @cache
 def load_shipped() -> Predictor:
     """Return the predictor that comes with the package; read once."""
-    return read_folder(files("predictor").joinpath("shipped"))
+    return read_folder(files(shipped))

@@ -43,5 +43,5 @@ def summary(row: Mapping[str, Any]) -> dict[str, Any]:
 @cache
 def decisions() -> dict[str, Any]:
     """Return the figures that ship with Assay; read once."""
-    document: dict[str, Any] = json.loads(files("predictor.choosing").joinpath(FILE).read_bytes())
+    document: dict[str, Any] = json.loads(files(__package__).joinpath(FILE).read_bytes())
     return document

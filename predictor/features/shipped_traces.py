@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 import duckdb
 
 from ingest.projection import Tables
+from predictor import shipped
 
 __all__ = ["renamed_models", "shipped_models", "shipped_rows", "shipped_works", "traces_of"]
 
-_FILE = Path(str(files("predictor.shipped") / "traces.parquet"))
+_FILE = Path(str(files(shipped) / "traces.parquet"))
 _SOURCE = "assay"
 _ORIGIN = re.compile(r"-\((onnx-model-zoo|huggingface)\)$")
 """Where a published list got its models from: no part of what they compute."""
@@ -42,7 +43,7 @@ class _Shipped:
     """The file, opened once: it is sorted by model, so that a question reads the row groups of its models."""
 
     def __init__(self) -> None:
-        entries = json.loads(files("predictor.shipped").joinpath("traced_names.json").read_text("utf-8"))
+        entries = json.loads(files(shipped).joinpath("traced_names.json").read_text("utf-8"))
         self.renamed = {
             name: _Renamed(entry["trace"], entry.get("sizes") or {}) for entry in entries for name in entry["names"]
         }

@@ -52,9 +52,7 @@ def width_factor(row: Row, nominal: float) -> float:
 
 @cache
 def _width_factors() -> dict[str, dict[str, float]]:
-    return msgspec.json.decode(
-        files("predictor.general").joinpath(WIDTHS).read_bytes(), type=dict[str, dict[str, float]]
-    )
+    return msgspec.json.decode(files(__package__).joinpath(WIDTHS).read_bytes(), type=dict[str, dict[str, float]])
 
 
 class RouteErrors(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -83,7 +83,7 @@ def fit_kernels(files: Sequence[Path], say: Callable[[str], None]) -> tuple[Kern
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit, measure and write."""
     parser = argparse.ArgumentParser(
-        prog="python -m predictor.kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m {__package__}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)

@@ -36,7 +36,7 @@ MEASUREMENTS = Path(__file__).parents[2] / "data"
 def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
     """Build and write the predictor, or compare it with the one that ships; return 1 where they differ."""
     parser = argparse.ArgumentParser(
-        prog="python -m predictor.shipped", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m {__package__}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True, help="folder of published measurements")
     parser.add_argument("--traces", type=Path, help="operator traces of timm's models; those that ship by default")

@@ -84,7 +84,7 @@ def with_measurements(card: Card, paths: Sequence[Path]) -> Card:
 def main() -> int:
     """Write the predictor; print its digest."""
     parser = argparse.ArgumentParser(
-        prog="python -m predictor.shipped.first_party",
+        prog=f"python -m {__package__}.first_party",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

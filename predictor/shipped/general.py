@@ -18,6 +18,7 @@ import msgspec
 from domain.catalogues import hardware
 from domain.events import MEASUREMENT_RECORDED
 from ingest import evidence
+from predictor import kernels
 from predictor.answering.facts import trace_from_row
 from predictor.artifact.artifact import Card, load_shipped, write_folder
 from predictor.features.dataset import Row, row_from_event, training_rows
@@ -75,7 +76,7 @@ def with_general(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit, measure, and write the shipped predictor with this general route."""
     parser = argparse.ArgumentParser(
-        prog="python -m predictor.shipped.general",
+        prog=f"python -m {__package__}.general",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     shipped = load_shipped()
     if shipped.card.kernels is None:
-        parser.error("the shipped predictor has no kernels; run python -m predictor.kernels first")
+        parser.error(f"the shipped predictor has no kernels; run python -m {kernels.__name__} first")
     card, others = with_general(shipped.card, shipped.others, general_table(options.measurements), print)
     print(write_folder(options.out, card, shipped.base, others))
 

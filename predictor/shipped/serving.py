@@ -71,7 +71,7 @@ def _source(path: Path, read: int, rows: Sequence[Row]) -> dict[str, Any]:
 def main() -> int:
     """Write the predictor; print its digest."""
     parser = argparse.ArgumentParser(
-        prog="python -m predictor.shipped.serving",
+        prog=f"python -m {__package__}.serving",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

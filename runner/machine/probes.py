@@ -253,7 +253,7 @@ def _openvino_infer(openvino: Any, core: Any, address: str) -> str:
 
 
 def _qnn() -> Probe:
-    qnn = importlib.import_module("runner.platforms.qnn").Qnn()
+    qnn = importlib.import_module("..platforms.qnn", __package__).Qnn()
     probe = qnn.probe()
     if not probe.available:
         return _absent("qnn", probe.reason or "its probe said no")

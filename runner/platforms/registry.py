@@ -14,19 +14,20 @@ __all__ = ["ENTRY_POINT_GROUP", "asked_name", "create", "names", "word"]
 ENTRY_POINT_GROUP = "assay.platforms"
 
 _BUILT_IN = {
-    "cpu": "runner.platforms.torch_eager:Cpu",
-    "cuda": "runner.platforms.torch_eager:Cuda",
-    "rocm": "runner.platforms.torch_eager:Rocm",
-    "mps": "runner.platforms.torch_eager:Mps",
-    "xpu": "runner.platforms.torch_eager:Xpu",
-    "openvino": "runner.platforms.openvino:OpenVino",
-    "onnxruntime": "runner.platforms.onnx_runtime:OnnxRuntime",
-    "onnxruntime-cuda": "runner.platforms.onnx_runtime:OnnxRuntimeCuda",
-    "qnn": "runner.platforms.qnn:Qnn",
-    "wasm": "runner.platforms.absent:Wasm",
-    "webgpu": "runner.platforms.absent:WebGpu",
-    "webnn": "runner.platforms.absent:WebNn",
+    "cpu": ".torch_eager:Cpu",
+    "cuda": ".torch_eager:Cuda",
+    "rocm": ".torch_eager:Rocm",
+    "mps": ".torch_eager:Mps",
+    "xpu": ".torch_eager:Xpu",
+    "openvino": ".openvino:OpenVino",
+    "onnxruntime": ".onnx_runtime:OnnxRuntime",
+    "onnxruntime-cuda": ".onnx_runtime:OnnxRuntimeCuda",
+    "qnn": ".qnn:Qnn",
+    "wasm": ".absent:Wasm",
+    "webgpu": ".absent:WebGpu",
+    "webnn": ".absent:WebNn",
 }
+"""Modules of this package, relative: its full name is another one in a wheel."""
 
 _WORDS = {"onnxruntime": "cpu", "onnxruntime-cuda": "cuda"}
 """What rows call the platform of a name under which a second runtime is asked for; the others are called as asked."""
@@ -64,7 +65,7 @@ def create(name: str) -> Platform:
         )
     module, _, attribute = location.partition(":")
     try:
-        factory = getattr(importlib.import_module(module), attribute)
+        factory = getattr(importlib.import_module(module, __package__), attribute)
     except (ImportError, AttributeError) as error:
         raise PartMissing(
             f"the platform {name!r} cannot be loaded from {location}: {error}.",

@@ -122,11 +122,11 @@ def _do(task: Task, speaker: Speaker) -> Any:
         case Verify():
             return execution.verify_case(task, speaker)
         case Examine():
-            return importlib.import_module("runner.selftest.checks").examine(task, speaker)
+            return importlib.import_module("..selftest.checks", __package__).examine(task, speaker)
         case Exhaust():
-            return importlib.import_module("runner.selftest.checks").exhaust(task, speaker)
+            return importlib.import_module("..selftest.checks", __package__).exhaust(task, speaker)
         case Calibrate():
-            return importlib.import_module("runner.calibration.measuring").calibrate(task, speaker, _failed)
+            return importlib.import_module("..calibration.measuring", __package__).calibrate(task, speaker, _failed)
 
 
 def die_with_parent() -> None:

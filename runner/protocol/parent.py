@@ -97,10 +97,10 @@ class _Watched:
 
     def _start(self, write: int) -> subprocess.Popen[bytes]:
         environment = {**os.environ, CHILD_DESCRIPTOR: str(write), "TOKENIZERS_PARALLELISM": "false"}
-        root = str(Path(__file__).resolve().parents[2])
+        root = str(Path(__file__).resolve().parents[__name__.count(".")])
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "runner.protocol.child"],
+            [sys.executable, "-P", "-m", f"{__package__}.child"],
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,

@@ -121,7 +121,7 @@ class Ranks:
     def _start(self, task: FollowingTask) -> subprocess.Popen[bytes]:
         read, write = os.pipe()
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "runner.protocol.rank_worker", str(write)],
+            [sys.executable, "-P", "-m", f"{__package__}.rank_worker", str(write)],
             stdin=subprocess.PIPE,
             pass_fds=(write,),
         )

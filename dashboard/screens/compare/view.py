@@ -66,7 +66,7 @@ def show() -> None:
             return
         # Each kind is imported when it is first looked at.
         kind = "ranked" if comparison.what in subjects.SIDE_BY_SIDE else comparison.what
-        module = import_module(f"dashboard.screens.compare.{kind}_view")
+        module = import_module(f".{kind}_view", __package__)
         module.show(_for_one_model(comparison), at, Places(answer, strip))
 
 

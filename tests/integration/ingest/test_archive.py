@@ -15,9 +15,9 @@ import psycopg
 import pyarrow.parquet as pq
 import pytest
 
-import ingest.archive.archive
 from domain.errors import Expired, LogAltered, ServiceUnavailable
 from domain.events import decode_event, encode_event
+from ingest.archive import archive as archive_module
 from ingest.archive.archive import Archive, ArchiveDamaged, archive_folder
 from ingest.archive.retention import expire_samples
 from ingest.log.event_log import EventLog
@@ -128,7 +128,7 @@ def test_facts_and_raw_samples_lie_apart(archive, filled):
 def test_a_writer_that_keeps_a_beat_hides_nothing_from_the_plan_of_a_file(
     database, archive, append, build, samples, monkeypatch
 ):
-    monkeypatch.setattr(ingest.archive.archive, "SAMPLED_EVENTS", 100)
+    monkeypatch.setattr(archive_module, "SAMPLED_EVENTS", 100)
     append([event for number in range(100) for event in (samples(), build.measurement(1.5 + number))])
     (segment,) = archive.write()
     assert "$.data.metrics.latency_ms.p50" in pq.read_schema(archive.folder / segment.facts).names

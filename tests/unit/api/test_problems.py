@@ -19,7 +19,8 @@ FROM_HTTP = {"method-not-allowed"}
 
 
 def raised(root: type[AssayError] = AssayError) -> dict[str, int]:
-    found = {root.type: root.status} if root.__module__.split(".")[0] in ("domain", "ingest", "api") else {}
+    package = root.__module__.removeprefix("assay.").partition(".")[0]
+    found = {root.type: root.status} if package in ("domain", "ingest", "api") else {}
     for child in root.__subclasses__():
         found |= raised(child)
     return found

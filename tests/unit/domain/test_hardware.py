@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import domain
 from domain.catalogues.hardware import (
     Figure,
     HardwareSpec,
@@ -96,7 +97,7 @@ def test_an_id_is_the_slug_of_the_name(spec):
 
 
 def test_no_entry_is_hidden_by_another():
-    document = msgspec.json.decode(files("domain").joinpath("data/hardware.json").read_bytes())
+    document = msgspec.json.decode(files(domain).joinpath("data/hardware.json").read_bytes())
     assert len(document["hardware"]) == len(SPECS)
 
 

@@ -23,7 +23,7 @@ from runner.machine.probes import parse_smi
 from runner.machine.processor import Processor, processor, quota_of, threads_allowed
 
 ROOT = Path(__file__).parents[3]
-QUICK = "import json; from runner.machine.detect import detect; d = detect(measure=False, browsers=False); "
+QUICK = f"import json; from {detect.__module__} import detect; d = detect(measure=False, browsers=False); "
 SHOW = "print(json.dumps([[x.hardware.id, x.hardware.count, sorted(x.addresses)] for x in d.devices]))"
 
 
@@ -82,7 +82,7 @@ class TestMachine:
     def test_affinity_changes_the_threads_and_not_the_hardware(self):
         one = (
             "import os, json; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
-            "from runner.machine.processor import threads_allowed; from runner.machine.detect import own_hardware;"
+            f"from {threads_allowed.__module__} import threads_allowed; from {detect.__module__} import own_hardware;"
             "print(json.dumps([threads_allowed(), own_hardware().id]))"
         )
         assert python(one) == [1, own_hardware().id]
@@ -147,7 +147,7 @@ class TestPlatforms:
             "        hidden = name.partition('.')[0] in ('torch', 'openvino')\n"
             "        return None if hidden else self.inner.find_spec(name, *rest)\n"
             "sys.meta_path = [Bare(finder) for finder in sys.meta_path]\n"
-            "import json; from runner.machine.detect import describe, detect\n"
+            f"import json; from {detect.__module__} import describe, detect\n"
             "d = detect(browsers=False)\n"
             "print(json.dumps([{p.platform: p.reason for p in d.probes}, describe(d)[0]['spec']['sustained_flops']]))"
         )
@@ -234,7 +234,7 @@ class TestEnvironment:
         assert here["python"] == platform.python_version()
 
     def test_the_fingerprint_is_the_same_in_another_process(self):
-        show = "import json; from runner.machine.environment import environment; print(json.dumps(environment()))"
+        show = f"import json; from {environment.__module__} import environment; print(json.dumps(environment()))"
         again = python(show, TMPDIR="/tmp")
         assert again == environment()
         assert len(again["fingerprint"]) == 16
@@ -246,7 +246,7 @@ class TestEnvironment:
 
 def test_importing_detection_imports_no_heavy_package():
     loaded = python(
-        "import sys, json, runner.machine.detect, runner.machine.environment;"
+        f"import sys, json, {detect.__module__}, {environment.__module__};"
         "print(json.dumps([m for m in ('torch', 'openvino', 'numpy', 'litestar', 'duckdb') if m in sys.modules]))"
     )
     assert loaded == []

@@ -30,7 +30,7 @@ def test_every_published_model_has_its_line_and_no_count_is_made_up() -> None:
 def test_the_command_writes_the_table_into_a_page(tmp_path) -> None:
     page = tmp_path / "models.md"
     page.write_text(PAGE.read_text(encoding="utf-8").replace("109,482,240", "1"), encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "runner.models.__main__", str(page)], check=True)
+    subprocess.run([sys.executable, "-m", table.__module__, str(page)], check=True)
     assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from domain.errors import UnknownModel, UnknownPlatform, UnsupportedPrecision, UsageError
+from runner.campaign import bench, verify
 from runner.campaign.bench import Growth
 from runner.campaign.plan import Sweep, make_plan
 from runner.measure.stopping import Method
 from runner.models.sources import hub_problem
+from runner.spool import post, spool
 
 WHOLE = ("weights", "method", "limit", "timeout_s", "low_memory")
 
@@ -81,8 +83,8 @@ def test_the_nearest_names_are_offered() -> None:
 
 def test_planning_imports_nothing_heavy() -> None:
     code = (
-        "import sys, runner.campaign.bench, runner.campaign.verify, runner.spool.post, runner.spool.spool\n"
-        "from runner.campaign.plan import Sweep, make_plan\n"
+        f"import sys, {', '.join(module.__name__ for module in (bench, verify, post, spool))}\n"
+        f"from {Sweep.__module__} import Sweep, make_plan\n"
         "make_plan(Sweep(models=('bert-tiny',), platforms=('cpu', 'openvino')), weights='random')\n"
         "heavy = {'torch', 'transformers', 'openvino', 'numpy', 'litestar', 'duckdb', 'streamlit', 'lightgbm'}\n"
         "sys.exit(','.join(sorted(heavy & sys.modules.keys())) or 0)"

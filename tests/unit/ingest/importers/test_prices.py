@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import domain
 from domain.catalogues.prices import COLUMNS
 from domain.events import decode_event, encode_event
 from ingest.importers import IMPORTERS, import_paths, sniff
@@ -97,7 +98,7 @@ def test_a_list_with_a_column_too_few_or_too_many_is_refused(write, header, said
 def test_the_packaged_list_can_be_imported_but_for_what_has_no_date():
     from importlib.resources import files
 
-    path = files("domain").joinpath("data/prices.csv")
+    path = files(domain).joinpath("data/prices.csv")
     items = list(import_paths("auto", [str(path)]))
     assert {item.field for item in items if isinstance(item, Refused)} == {"date"}
     assert sum(not isinstance(item, Refused) for item in items) > 100

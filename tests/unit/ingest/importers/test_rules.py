@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.importers.draft import Draft
-from ingest.importers.rules import ROW_RULES, TOGETHER_RULES, judge, judge_together, rows
+from ingest.importers.rules import ROW_RULES, TOGETHER_RULES, across_rows, judge, judge_together, rows
 from ingest.importers.rules.rows import digits
 
 PAGE = Path(__file__).parents[4] / "docs" / "importers.md"
@@ -227,6 +227,6 @@ def test_the_page_states_every_rule_in_its_own_words():
     assert list(stated) == list(every)
     for name, rule in every.items():
         assert " ".join((rule.__doc__ or "").split()).rstrip(".") in stated[name], name
-    constants = {**vars(rows), **vars(__import__("ingest.importers.rules.across_rows", fromlist=["x"]))}
+    constants = {**vars(rows), **vars(across_rows)}
     for constant in re.findall(r"`([A-Z_]{4,})`", section):
         assert constant in constants

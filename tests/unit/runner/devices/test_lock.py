@@ -16,7 +16,7 @@ from runner.machine.devices.watching import Watching
 from runner.measure.power.meter import Meter, Unread
 from runner.protocol.child import classify
 
-HOLD = "import sys; from pathlib import Path; from runner.machine.devices.lock import take; held = take(sys.argv[1], Path(sys.argv[2])); print('held', flush=True); input()"
+HOLD = f"import sys; from pathlib import Path; from {take.__module__} import take; held = take(sys.argv[1], Path(sys.argv[2])); print('held', flush=True); input()"
 
 
 def test_a_second_runner_is_refused_with_the_first_ones_process_and_may_when_that_has_died(tmp_path: Path) -> None:
