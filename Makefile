@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # A hundred processes of the tests and of every plan read the same modules: each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test torture lint up bench gallery lock audit sbom clean
+.PHONY: help setup demo check test torture lint up bench gallery dist wheel-test lock audit sbom clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,24 @@ bench: $(STAMP)  ## the speed and truth of Assay itself, as ratios against peers
 gallery: $(STAMP)  ## the pictures of docs/gallery.md, from the measurements in data/ (about three minutes)
 	@$(BIN)/python -m benchmarks.pictures
 
+dist: $(STAMP)  ## the wheel and the source distribution, in dist/; the same files give the same bytes
+	@$(BIN)/python -m hatchling build
+
+# Three files of tests are about the clone's own sources, one about the commands that they name, one about a page for contributors.
+WHEEL := build/wheel-test
+CLONE_ONLY := test_architecture.py test_import_contracts.py test_build_wheel.py assay/test_advised_commands.py ingest/importers/test_page.py
+
+wheel-test: $(STAMP)  ## the unit tests against the installed wheel (six minutes)
+	@rm -rf $(WHEEL) && mkdir -p $(WHEEL)/clone
+	@$(BIN)/python -m hatchling build -t wheel -d $(WHEEL)
+	@$(BIN)/python -m venv --without-pip $(WHEEL)/venv
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(echo $(WHEEL)/venv/lib/python3*/site-packages)/third_party.pth
+	@$(PIP) --python $(WHEEL)/venv/bin/python install --quiet --no-deps --no-index $(WHEEL)/*.whl
+	@for folder in tests benchmarks research; do $(BIN)/python build_wheel.py $$folder $(WHEEL)/clone/$$folder || exit 1; done
+	@# Pages and settings that tests read, and none of the packages.
+	@for name in .ci *; do test -e $$name/__init__.py || test -e $(WHEEL)/clone/$$name || ln -s $(CURDIR)/$$name $(WHEEL)/clone/$$name; done
+	@cd $(WHEEL)/clone && ../venv/bin/python -m pytest -n $(WORKERS) --dist loadfile tests/unit $(CLONE_ONLY:%=--ignore tests/unit/%)
+
 $(TOOLS)/.complete: constraints-tools.txt
 	@test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
 	@$(TOOLS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement constraints-tools.txt
@@ -89,5 +107,5 @@ sbom: $(STAMP) $(TOOLS)/.complete  ## what is installed in .venv, as CycloneDX: 
 	@$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
 	  --output-file sbom.cdx.json $(BIN)/python
 
-clean:  ## forget .venv and the demo's data
-	rm -rf .venv .bench-venv $(TOOLS) .assay
+clean:  ## forget .venv, the demo's data and what was built
+	rm -rf .venv .bench-venv $(TOOLS) .assay build dist

@@ -13,6 +13,15 @@ from typing import Any
 import rich_click as click
 from click import exceptions as click_exceptions
 
+from assay import TOP_LEVEL, require_own_packages
+
+try:
+    require_own_packages()
+except ImportError as hidden:
+    sys.stderr.write(f"error: {hidden}\n")
+    # As for every part that is not available; its error cannot be imported either.
+    raise SystemExit(3) from None
+
 from domain.errors import AssayError, PartMissing, unusable_file
 
 __all__ = ["main"]
@@ -31,7 +40,7 @@ FILE_ERRORS = frozenset(
     }
 )
 """What a file system answers that only a person can mend; anything else is a fault of the program."""
-OUR_PACKAGES = frozenset({"assay", "domain", "ingest", "predictor", "runner", "api", "dashboard", "presentation"})
+OUR_PACKAGES = frozenset({"assay", *TOP_LEVEL})
 VERBS: dict[str, str] = {
     "up": "serve.serving",
     "serve": "serve.serving",

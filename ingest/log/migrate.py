@@ -28,7 +28,7 @@ def migrations() -> Path:
             return folder
     raise PartMissing(
         "the migrations of the event log are not where the package has them.",
-        remedy="Install Assay again; the folder is ingest/migrations in the wheel, alembic/ in the repository.",
+        remedy="Install Assay again; the folder is assay/ingest/migrations in a wheel, alembic/ in the repository.",
     )
 
 
