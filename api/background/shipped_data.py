@@ -9,22 +9,25 @@ from datetime import datetime
 
 import msgspec
 
-from domain.events import Decoded
+from domain.events import OPERATION_PERFORMED, Decoded
 from ingest import evidence
 from ingest.log.event_log import EventLog
 
 __all__ = ["load_into_empty"]
 
 _LOG = logging.getLogger(__name__)
+OPERATIONS_AT_MOST = 200
+"""So many operations are made before the first start at the most; a log of more is one that somebody uses."""
 
 
 async def load_into_empty(log: EventLog) -> int:
-    """Append all that ships where the log is empty and return how many events that were.
+    """Append all that ships where the log has no facts and return how many events that were.
 
-    A start that was interrupted in between is continued: the log then begins with what ships, and has less of it.
+    A log that holds operations alone, such as the making of a token, counts as empty. A start that was interrupted in between is
+    continued: the log then begins with what ships, and has less of it.
     """
     held = await log.last_position()
-    if held and not await _interrupted(log, held):
+    if held and not await _empty_or_interrupted(log, held):
         return 0
     began, count = time.perf_counter(), 0
     for batch in evidence.events():
@@ -34,9 +37,12 @@ async def load_into_empty(log: EventLog) -> int:
     return count
 
 
-async def _interrupted(log: EventLog, held: int) -> bool:
-    first = await log.read(limit=1)
-    return held < evidence.count() and bool(first) and first[0].id == evidence.first_id()
+async def _empty_or_interrupted(log: EventLog, held: int) -> bool:
+    first = await log.read(limit=OPERATIONS_AT_MOST)
+    facts = [event for event in first if event.type != OPERATION_PERFORMED]
+    if not facts:
+        return len(first) < OPERATIONS_AT_MOST
+    return held - facts[0].position + 1 < evidence.count() and facts[0].id == evidence.first_id()
 
 
 class _Envelope(msgspec.Struct):
