@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import ssl
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
@@ -60,6 +61,21 @@ def patience(otherwise: float) -> float:
     return seconds
 
 
+def _authorities(server: str) -> ssl.SSLContext | bool:
+    """Return whom to trust for a server: the authorities in SSL_CERT_FILE or SSL_CERT_DIR, else those that httpx ships."""
+    file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
+    if not server.startswith("https:") or not (file or folder):
+        return True
+    try:
+        return ssl.create_default_context(cafile=file, capath=folder)
+    except OSError as error:
+        raise UsageError(
+            f"{file or folder} has no certificates that can be read: {error.strerror or error}.",
+            field="SSL_CERT_FILE" if file else "SSL_CERT_DIR",
+            remedy="Name a file of certificates in PEM, or unset it to trust the public authorities.",
+        ) from error
+
+
 class Wire:
     """A connection to one service. Every method raises an AssayError that names the field and the remedy."""
 
@@ -84,7 +100,12 @@ class Wire:
         self._timeout_s = timeout_s
         # A proxy of the environment is for other hosts than the service's.
         self._http = httpx.Client(
-            base_url=self.server, headers=headers, timeout=timeout_s, trust_env=False, transport=transport
+            base_url=self.server,
+            headers=headers,
+            timeout=timeout_s,
+            trust_env=False,
+            transport=transport,
+            verify=_authorities(self.server),
         )
         # Shared by threads it has no one moment to be closed at: its connections end with its last use.
         weakref.finalize(self, self._http.close)

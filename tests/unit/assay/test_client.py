@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from assay import Client
 from assay.service import free_port
@@ -33,7 +40,7 @@ BROKEN: Answer = (0, {}, None)
 class Scripted:
     """A server that answers request after request as told; the last answer holds for all that follow."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.answers: list[Answer] = []
         self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
         self.times: list[float] = []
@@ -64,6 +71,8 @@ class Scripted:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        if tls is not None:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
         self.thread.start()
@@ -237,6 +246,60 @@ def test_the_token_is_sent_and_lists_are_read_to_their_end(scripted):
         "/v1/measurements?limit=1000&model=one", "/v1/measurements?cursor=c&limit=1000&model=one",
     ]  # fmt: skip
     assert server.asked[0][2]["Authorization"] == "Bearer assay_secret"
+
+
+@pytest.fixture(scope="module")
+def private_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Address of a server with TLS, and the certificate that no public authority signed."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "authority.pem"
+    file.write_bytes(certificate.public_bytes(Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(file, folder / "key.pem")
+    script = Scripted(context)
+    script.answers = [(200, {}, {"status": "ready"})]
+    yield f"https://localhost:{script.server.server_port}", file
+    script.close()
+
+
+def test_an_authority_of_ones_own_is_trusted_where_it_is_named(private_authority, monkeypatch):
+    url, file = private_authority
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    with Client(url, patience_s=0) as client, pytest.raises(ServiceUnavailable):
+        client.ready()
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    with Client(url, patience_s=0) as client:
+        assert client.ready()["status"] == "ready"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no certificate"])
+def test_a_file_of_authorities_that_cannot_be_read_is_named(content, tmp_path, monkeypatch):
+    file = tmp_path / "authority.pem"
+    if content is not None:
+        file.write_bytes(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    with pytest.raises(UsageError) as error:
+        Client("https://localhost:1")
+    assert error.value.field == "SSL_CERT_FILE"
+    assert str(file) in error.value.detail
+    Client("http://localhost:1").close()
 
 
 def test_the_front_door_brings_nothing_heavy_along():
