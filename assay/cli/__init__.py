@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import rich_click as click
@@ -22,7 +23,7 @@ except ImportError as hidden:
     # As for every part that is not available; its error cannot be imported either.
     raise SystemExit(3) from None
 
-from domain.errors import AssayError, PartMissing, unusable_file
+from domain.errors import AssayError, PartMissing, UsageError, unusable_file
 
 __all__ = ["main"]
 
@@ -44,6 +45,7 @@ OUR_PACKAGES = frozenset({"assay", *TOP_LEVEL})
 VERBS: dict[str, str] = {
     "up": "serve.serving",
     "serve": "serve.serving",
+    "dashboard": "serve.serving",
     "demo": "serve.demo",
     "detect": "measure.detecting",
     "noise": "measure.detecting",
@@ -122,7 +124,7 @@ HELP = {
         "retract",
     ],
     "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
-    "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token", "bench-data"],
+    "Serve": ["demo", "up", "serve", "dashboard", "status", "doctor", "rebuild", "token", "bench-data"],
     "Keep": ["db", "log", "archive", "samples", "snapshot", "export"],
     "Help": ["help", "completion"],
 }
@@ -201,11 +203,47 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(run(arguments))
 
 
+SECRETS = ("ASSAY_DATABASE_URL", "ASSAY_TOKEN", "ASSAY_OPERATOR_TOKEN", "ASSAY_ENDPOINT_KEY")
+"""Variables whose value may be in a file instead, which NAME_FILE names: container and service managers pass secrets so."""
+
+
+def read_secret_files() -> None:
+    """Set each secret variable from the file that its NAME_FILE variable names; UsageError where that cannot be done."""
+    for name in SECRETS:
+        path = os.environ.get(f"{name}_FILE")
+        if not path:
+            continue
+        if os.environ.get(name):
+            raise UsageError(
+                f"{name} and {name}_FILE are both set.",
+                field=f"{name}_FILE",
+                remedy=f"Unset one of them; {path} was not read.",
+            )
+        try:
+            value = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(
+                f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}.",
+                field=f"{name}_FILE",
+                remedy="Name a file that this user may read and that holds the secret alone.",
+            ) from error
+        if len(value.splitlines()) != 1 or "\x00" in value:
+            raise UsageError(
+                f"{path} {'is not one line of text' if value else 'is empty'}.",
+                field=f"{name}_FILE",
+                remedy="Write the secret alone into the file, in one line.",
+            )
+        os.environ[name] = value
+        # A child of this process gets the value; both variables would be refused there.
+        del os.environ[f"{name}_FILE"]
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code; what is wrong goes to stderr in a sentence."""
     from assay.cli.output import complain
 
     try:
+        read_secret_files()
         result: Any = cli.main(arguments, prog_name="assay", standalone_mode=False)
         # What the system holds back is said here, not by an interpreter that ends.
         sys.stdout.flush()

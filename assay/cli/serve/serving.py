@@ -1,4 +1,4 @@
-"""`assay serve` and `assay up`."""
+"""`assay serve`, `assay dashboard` and `assay up`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import rich_click as click
 
 from assay.cli.output import notes, say
 
-__all__ = ["serve", "up"]
+__all__ = ["dashboard", "serve", "up"]
 
 
 @click.command(
@@ -73,6 +73,34 @@ def serve(
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  assay dashboard --server http://127.0.0.1:8000
+  ASSAY_TOKEN=assay_… assay dashboard --server https://assay.example.org --host 0.0.0.0"""
+)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Beyond loopback with a sign-in (docs/sign-in.md)."
+)
+@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
+@click.option(
+    "--server", envvar="ASSAY_SERVER", metavar="URL", help="Service to ask (ASSAY_SERVER); else the local one."
+)
+def dashboard(host: str, port: int, server: str | None) -> NoReturn:
+    """Serve the dashboard alone, for a service that runs elsewhere. ASSAY_TOKEN needs the scope read.
+
+    It runs until SIGTERM or Ctrl-C. `assay up` starts one together with a service.
+    """
+    from assay.service import require_free
+    from dashboard.launch import command
+
+    require_free(host, port)
+    words = command(port, server, host=host)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(words[0], words)
 
 
 @click.command(epilog="Example: assay up --port 8000 --dashboard-port 8501")
