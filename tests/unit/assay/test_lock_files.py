@@ -11,7 +11,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES = ["constraints.txt", "constraints-torch.txt", "constraints-tools.txt"]
+IMAGE = ["deploy/requirements.txt", "deploy/requirements-build.txt"]
+FILES = ["constraints.txt", "constraints-torch.txt", "constraints-tools.txt", *IMAGE, "deploy/requirements-tools.txt"]
 
 
 def pins(name: str) -> dict[str, tuple[str, list[str]]]:
@@ -51,6 +52,22 @@ def test_lock_files_agree_with_each_other_and_with_the_makefile():
     assert all(everything[name] == torch[name] for name in everything.keys() & torch.keys())
     assert f"TORCH := torch=={torch['torch'][0]}\n" in (ROOT / "Makefile").read_text()
     assert "torch" not in everything
+
+
+@pytest.mark.parametrize("name", IMAGE)
+def test_what_the_image_installs_is_a_part_of_what_is_tested(name):
+    everything = pins("constraints.txt")
+    different = {package for package, pin in pins(name).items() if everything[package] != pin}
+    assert not different, "run make lock"
+
+
+def test_the_image_has_all_that_service_and_dashboard_need_and_nothing_that_measures():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [Requirement(text) for text in (*project["dependencies"], *extras["service"], *extras["dashboard"])]
+    image = pins("deploy/requirements.txt")
+    assert [str(one) for one in wanted if canonicalize_name(one.name) not in image] == []
+    assert not {"torch", "openvino", "onnxruntime", "transformers", "pytest"} & image.keys()
 
 
 def test_each_exception_of_the_audit_has_a_reason():
