@@ -177,7 +177,11 @@ def modelled(verb: Verb) -> Verb:
     for option in reversed(
         (
             click.option(
-                "--mode", type=click.Choice(["inference", "training"]), default="inference", show_default=True
+                "--mode",
+                type=click.Choice(["inference", "training"]),
+                default="inference",
+                show_default=True,
+                help="What the model is asked to do.",
             ),
             click.option("--sequence-length", type=click.IntRange(min=1), metavar="N", help="Tokens of one item."),
             click.option("--image-size", type=click.IntRange(min=1), metavar="N", help="Side of one image in pixels."),

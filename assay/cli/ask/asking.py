@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,10 +15,11 @@ from assay.cli.ask.answer_text import tell_answer
 from assay.cli.ask.prediction_text import prediction_lines, tell_explanation, tell_faster
 from assay.cli.measure.tracing import SIZES, is_onnx, trace_events
 from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, engined, modelled, served, verbose
-from assay.cli.output import answers, print_json, say
+from assay.cli.output import answers, complain, print_json, say
 from domain.answers import Explanation, Faster, Recommendation
 from domain.catalogues.language_config import is_decoder, read_config
 from domain.errors import TraceNeeded, UnknownModel, Untraceable, UsageError
+from presentation.launch import FORMS, snippet
 
 if TYPE_CHECKING:
     from assay.client import Client
@@ -39,7 +41,8 @@ Examples:
   assay recommend ./exported.onnx --platform cpu,openvino
   assay recommend ./config.json --hardware nvidia-rtx-4090,apple-m4-max-gpu     # a language model by its sizes
   assay recommend llama3.1:70b --precision q4_k_m --runtime llama.cpp --offload
-  assay recommend bert-base-uncased --hardware nvidia-l4 --all-configurations"""
+  assay recommend bert-base-uncased --hardware nvidia-l4 --all-configurations
+  assay recommend bert-base-uncased --provider aws --objective cost --format terraform > main.tf"""
 )
 @click.argument("model")
 @modelled
@@ -51,15 +54,21 @@ Examples:
     metavar="NAME|NAME:WEIGHT,…",
     help="latency, throughput, cost, energy or memory, or a weighted mix.",
 )
-@click.option("--percentile", type=click.Choice(["p50", "p90", "p95", "p99"]), default="p50", show_default=True)
-@click.option("--max-latency-ms", type=float, metavar="X")
+@click.option(
+    "--percentile",
+    type=click.Choice(["p50", "p90", "p95", "p99"]),
+    default="p50",
+    show_default=True,
+    help="Of the latency.",
+)
+@click.option("--max-latency-ms", type=float, metavar="X", help="Of one call, at the percentile.")
 @click.option("--max-ttft-ms", type=float, metavar="X", help="Time to the first token.")
 @click.option("--max-tpot-ms", type=float, metavar="X", help="Time per token after the first.")
 @click.option("--min-throughput-per-s", type=float, metavar="X", help="Items a second.")
 @click.option("--min-tokens-per-s", type=float, metavar="X", help="Of all requests together.")
 @click.option("--max-memory-mb", type=float, metavar="X", help="MB = 10^6 bytes, of one device.")
 @click.option("--max-power-w", type=float, metavar="X", help="What the devices are rated for.")
-@click.option("--max-usd-per-hour", type=float, metavar="X")
+@click.option("--max-usd-per-hour", type=float, metavar="X", help="US dollars, for all machines.")
 @click.option(
     "--confidence",
     type=float,
@@ -69,7 +78,11 @@ Examples:
     help="Probability with which an estimate must meet the limits; 0.5 goes by the estimate alone.",
 )
 @click.option(
-    "--hardware", multiple=True, type=WORDS, metavar="SLUG,…|own|all", help="May be repeated; all by default."
+    "--hardware",
+    multiple=True,
+    type=WORDS,
+    metavar="SLUG,…|own|all",
+    help="These devices, your own, or all, which is the default. May be repeated.",
 )
 @click.option(
     "--device",
@@ -81,8 +94,8 @@ Examples:
 )
 @click.option("--vendor", "vendors", type=WORDS, help="Hardware of these vendors only, for example intel.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Devices that work side by side.")
-@click.option("--platform", type=WORDS)
-@click.option("--precision", type=WORDS)
+@click.option("--platform", type=WORDS, help="These platforms only, for example cuda,openvino.")
+@click.option("--precision", type=WORDS, help="These precisions only, for example fp16,int8.")
 @click.option("--compiled/--eager", default=None, help="Only compiled modules, or only eager ones; both by default.")
 @click.option(
     "--per-hardware/--all-configurations",
@@ -96,8 +109,14 @@ Examples:
 @click.option("--spot", is_flag=True, help="Spot prices as well: cheaper, and taken away at any time.")
 @engined
 @click.option("--as-of", type=AS_OF, help="Ask as of a position of the log, or of a snapshot.")
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Places of the answer.")
 @click.option("--record", is_flag=True, help="Keep question and answer in the log.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", *FORMS]),
+    help="Else a table. terraform, k8s, skypilot, slurm: a snippet that launches the first place (docs/launch.md).",
+)
 @verbose
 @served
 @as_json
@@ -107,6 +126,7 @@ def recommend(
     devices: tuple[dict[str, Any], ...],
     server: str | None,
     token: str | None,
+    form: str | None,
     as_json: bool,
     verbose: bool,
     **flags: Any,
@@ -117,6 +137,9 @@ def recommend(
     """
     from assay.cli.connection import reading
 
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and --format {form} are two forms of the answer: choose one.")
+    form = "json" if as_json else form
     question = {name: value for name, value in flags.items() if value is not None}
     named = [slug for slugs in hardware for slug in slugs]
     if named:
@@ -125,7 +148,11 @@ def recommend(
         question["devices"] = list(devices)
     with reading(server, token) as client:
         answer = ask(client, lambda name, **more: client.recommend(name, **question, **more), model, flags)
-    if as_json:
+    if form in FORMS and (answer["abstained"] or not answer["ranked"]):
+        complain(f"nothing is recommended, so that there is nothing to launch: {answer['abstained']}")
+    elif form in FORMS:
+        sys.stdout.write(snippet(msgspec.convert(answer, Recommendation), form))
+    elif form == "json":
         print_json(answer)
     else:
         tell_answer(msgspec.convert(answer, Recommendation), verbose=verbose)
@@ -136,14 +163,14 @@ def recommend(
     epilog="Example: assay predict resnet-50 --hardware nvidia-rtx-4090 --platform cuda --precision amp-fp16 --batch-size 32"
 )
 @click.argument("model")
-@click.option("--hardware", required=True, metavar="SLUG")
-@click.option("--platform", required=True)
-@click.option("--precision", required=True)
-@click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--hardware", required=True, metavar="SLUG", help="The device, for example nvidia-l4.")
+@click.option("--platform", required=True, help="For example cuda or openvino.")
+@click.option("--precision", required=True, help="For example fp16 or int8.")
+@click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True, help="Items of one call.")
 @click.option("--compiled/--eager", default=None, help="A compiled module, or an eager one; what is usual by default.")
 @modelled
 @engined
-@click.option("--as-of", type=AS_OF)
+@click.option("--as-of", type=AS_OF, help="Ask as of a position of the log, or of a snapshot.")
 @click.option(
     "--record", is_flag=True, help="Keep it in the log, to be scored when it is measured (assay predictor accuracy)."
 )
