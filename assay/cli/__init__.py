@@ -89,6 +89,7 @@ VERBS: dict[str, str] = {
     "regressions": "ask.regressing",
     "runs": "ask.runs",
     "bench-data": "keep.bench_data",
+    "mcp": "agents.serving",
     "help": "helping",
     "completion": "helping",
 }
@@ -124,7 +125,7 @@ HELP = {
         "retract",
     ],
     "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
-    "Serve": ["demo", "up", "serve", "dashboard", "status", "doctor", "rebuild", "token", "bench-data"],
+    "Serve": ["demo", "up", "serve", "dashboard", "mcp", "status", "doctor", "rebuild", "token", "bench-data"],
     "Keep": ["db", "log", "archive", "samples", "snapshot", "export"],
     "Help": ["help", "completion"],
 }

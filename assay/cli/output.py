@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -12,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["answers", "complain", "fitted", "grid", "notes", "print_json", "say", "shortened"]
+__all__ = ["answers", "captured", "complain", "fitted", "grid", "notes", "print_json", "say", "shortened"]
 
 WIDTH = 100
 """Columns assumed where stdout is no terminal."""
@@ -26,9 +29,23 @@ class _Answers(Console):
         raise BrokenPipeError
 
 
+_CAPTURE: ContextVar[Console | None] = ContextVar("captured answers", default=None)
+
+
+@contextmanager
+def captured() -> Iterator[io.StringIO]:
+    """Collect what is written to `answers()` within the context, in this thread or task alone."""
+    text = io.StringIO()
+    token = _CAPTURE.set(Console(file=text, width=WIDTH, highlight=False, color_system=None))
+    try:
+        yield text
+    finally:
+        _CAPTURE.reset(token)
+
+
 def answers() -> Console:
-    """Return the console of the answer: stdout, 100 columns where it is a file or a pipe."""
-    return _Answers(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    """Return the console of the answer: stdout, 100 columns where it is a file or a pipe; see `captured`."""
+    return _CAPTURE.get() or _Answers(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
 def notes() -> Console:

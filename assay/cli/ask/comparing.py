@@ -11,7 +11,7 @@ from assay.cli.output import answers, fitted, print_json, say, shortened
 from presentation import formatting, loads
 from presentation.answer_words import evidence_words, short_name
 
-__all__ = ["compare"]
+__all__ = ["best_rows", "compare", "tell_comparison"]
 
 _DRAWN = {"energy_per_token_j": "a token", "power_w": "power"}
 """Heads of what was drawn, by the metric that is asked for; else the energy of an item."""
@@ -98,15 +98,15 @@ def compare(
     elif not rows:
         say(f"nothing was measured or imported for {subject}; `assay recommend` predicts, `assay bench` measures")
     else:
-        shown = rows if every or what == "modes" else _best(rows, "model" if what == "models" else "hardware")
-        _tell_comparison(answer, shown, metric, verbose=verbose)
+        shown = rows if every or what == "modes" else best_rows(rows, "model" if what == "models" else "hardware")
+        tell_comparison(answer, shown, metric, verbose=verbose)
         if len(shown) < len(rows):
             said = f"the best of each, of {formatting.count(len(rows))} rows that may differ in all that is named above"
             answers().print(f"[dim]{said}; --all shows every one[/dim]")
     return 0 if rows else 1
 
 
-def _best(rows: list[dict[str, Any]], subject: str) -> list[dict[str, Any]]:
+def best_rows(rows: list[dict[str, Any]], subject: str) -> list[dict[str, Any]]:
     """Return the first row of each device or model: rows come in the order of the metric."""
     first: dict[Any, dict[str, Any]] = {}
     for row in rows:
@@ -114,9 +114,10 @@ def _best(rows: list[dict[str, Any]], subject: str) -> list[dict[str, Any]]:
     return list(first.values())
 
 
-def _tell_comparison(
+def tell_comparison(
     answer: dict[str, Any], rows: list[dict[str, Any]], metric: str | None, *, verbose: bool = False
 ) -> None:
+    """Print rows of a comparison side by side, below what all of them share and in what they differ."""
     same, differs = answer.get("same") or {}, answer.get("differs") or {}
     shared = {name: {row.get(name) for row in rows} for name in ("hardware", "platform", "precision")}
     same = {**{name: values.pop() for name, values in shared.items() if len(values) == 1}, **same}

@@ -11,7 +11,7 @@ from assay.cli.output import answers, grid, print_json, say
 from domain.answers import CapacityAnswer, CapacityEntry, OutputError, answer_document
 from presentation import formatting
 
-__all__ = ["fit"]
+__all__ = ["fit", "tell_fit"]
 
 SHOWN = 40
 
@@ -26,12 +26,22 @@ Examples:
 )
 @click.argument("model")
 @click.option(
-    "--hardware", multiple=True, type=WORDS, metavar="SLUG,…|own|all", help="May be repeated; own by default."
+    "--hardware",
+    multiple=True,
+    type=WORDS,
+    metavar="SLUG,…|own|all",
+    help="These devices, all, or your own, which is the default. May be repeated.",
 )
 @click.option("--max-memory-mb", type=float, metavar="X", help="MB = 10^6 bytes; else the device's memory.")
-@click.option("--platform", type=WORDS)
-@click.option("--precision", type=WORDS)
-@click.option("--mode", type=click.Choice(["inference", "training"]), default="inference", show_default=True)
+@click.option("--platform", type=WORDS, help="These platforms only, for example cuda,openvino.")
+@click.option("--precision", type=WORDS, help="These precisions only, for example fp16,int8.")
+@click.option(
+    "--mode",
+    type=click.Choice(["inference", "training"]),
+    default="inference",
+    show_default=True,
+    help="What the model is asked to do.",
+)
 @click.option("--sequence-length", type=click.IntRange(min=1), metavar="N", help="Tokens of one item.")
 @click.option("--image-size", type=click.IntRange(min=1), metavar="N", help="Side of one image in pixels.")
 @click.option("--audio-seconds", type=float, metavar="S", help="Seconds of one recording.")
@@ -39,7 +49,7 @@ Examples:
 @click.option("--input-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens of the prompt.")
 @click.option("--output-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens to generate.")
 @engined
-@click.option("--as-of", type=AS_OF)
+@click.option("--as-of", type=AS_OF, help="Ask as of a position of the log, or of a snapshot.")
 @served
 @as_json
 def fit(
@@ -61,11 +71,12 @@ def fit(
     if as_json:
         print_json(answer_document(answer))
     else:
-        _tell(answer)
+        tell_fit(answer)
     return 0 if answer.fits else 1
 
 
-def _tell(answer: CapacityAnswer) -> None:
+def tell_fit(answer: CapacityAnswer) -> None:
+    """Print what fits, a line a device, platform and precision; notes go to stderr."""
     console = answers()
     for note in answer.notes:
         say(f"[dim]{note}[/dim]")
