@@ -87,6 +87,7 @@ VERBS: dict[str, str] = {
     "samples": "keep.archive",
     "export": "keep.exporting",
     "regressions": "ask.regressing",
+    "ci": "ask.ci",
     "runs": "ask.runs",
     "bench-data": "keep.bench_data",
     "mcp": "agents.serving",
@@ -107,6 +108,7 @@ HELP = {
         "runs",
         "report",
         "regressions",
+        "ci",
         "query",
     ],
     "Measure": [

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
+from domain.comparison.comparison_sides import NewestOutcome
 from domain.comparison.regression import Change, EnvironmentChange, Report, Turn
 from domain.figures import Figure
 from presentation import formatting
@@ -91,14 +92,23 @@ def _json(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
-def junit(report: Report) -> bytes:
-    """Return a test suite for what came out otherwise and one for figures: worse is a failure, uncertain is skipped."""
+def junit(report: Report, failures: Sequence[NewestOutcome] = ()) -> bytes:
+    """Return a test suite for what came out otherwise and one for figures: worse is a failure, uncertain is skipped.
+
+    `failures` are configurations that could not be measured, each a failure of its own.
+    """
     suites = ElementTree.Element("testsuites", name="assay regressions")
     functional = _suite(suites, "assay regressions: tests", report)
     for turn in report.turns:
         case = _case(functional, turn.title, turn.test or "measures")
         if turn.state == "worse":
             _tell(case, "failure", f"{turn.before} before, {turn.after} now", turn.message or "", turn.evidence)
+    listed = {turn.configuration for turn in report.turns if turn.state == "worse" and turn.test is None}
+    for failure in failures:
+        if failure.key not in listed:
+            case = _case(functional, failure.title, "measures")
+            said = f"{failure.outcome} at {failure.stage}" if failure.stage else failure.outcome
+            _tell(case, "failure", said, failure.message or "", [failure.event_id])
     speeds = _suite(suites, "assay regressions: figures", report)
     for change in report.changes:
         case = _case(speeds, change.title, change.column)
@@ -149,9 +159,19 @@ def _clean(text: str) -> str:
     return _CONTROLS.sub("\ufffd", text)
 
 
-def markdown(report: Report) -> bytes:
-    """Return a comment: the outcome, changed environments, what no longer passes, what is slower, and the rest folded."""
-    lines = [MARK, f"### Assay: {'something got worse' if report.worse else _calm(report)}", "", headline(report), ""]
+def markdown(
+    report: Report,
+    *,
+    title: str | None = None,
+    summary: str | None = None,
+    failures: Sequence[NewestOutcome] = (),
+) -> bytes:
+    """Return a comment: the outcome, changed environments, what no longer passes, what is slower, and the rest folded.
+
+    `title` and `summary` replace the report's own; `failures` are configurations that could not be measured.
+    """
+    title = title or ("something got worse" if report.worse else _calm(report))
+    lines = [MARK, f"### Assay: {title}", "", summary or headline(report), ""]
     baseline = _told(report.baseline, report.baseline_position)
     candidate = _told(report.candidate, report.candidate_position)
     lines += [f"Baseline {baseline}, candidate {candidate}, alert at {report.alert:.0%}.", ""]
@@ -164,6 +184,7 @@ def markdown(report: Report) -> bytes:
     lines += _table(
         "No longer passes", ("configuration", "test", "before", "now", "why"), _in(report.turns, "worse"), _of_turn
     )
+    lines += _table("Not measured", ("configuration", "outcome", "stage", "why"), failures, _of_failure)
     columns = ("configuration", "figure", "before", "now", "change (95 % interval)", "why")
     lines += _table("Worse", columns, _in(report.changes, "worse"), _of_change)
     lines += _table("Larger than the threshold, but uncertain", columns, _in(report.changes, "unclear"), _of_change)
@@ -219,6 +240,10 @@ def _of_environment(change: EnvironmentChange) -> tuple[str, ...]:
 
 def _of_turn(turn: Turn) -> tuple[str, ...]:
     return turn.title, turn.test or "measures", turn.before, turn.after, turn.message or ""
+
+
+def _of_failure(case: NewestOutcome) -> tuple[str, ...]:
+    return case.title, case.outcome, case.stage or "", (case.message or "").partition("\n")[0]
 
 
 def _of_change(change: Change) -> tuple[str, ...]:

@@ -1,122 +1,170 @@
-"""The recipes of docs/ci: they are YAML, and their commands do what they say, with a tiny model."""
+"""The action and the GitLab template: their steps are run for real, with a tiny model, and decide as they say."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
 
-CI = Path(__file__).resolve().parents[3] / "docs" / "ci"
-SMALL = "prajjwal1/bert-tiny --platform cpu --precision fp32 --weights random --budget 0.3"
+from domain.events import uuid7
+from tests.integration.cli.forge_jobs import ROOT, ForgeApi, GitHubRunner, GitLabRunner, JobResult, forge_api
 
-
-def recipe(name: str) -> Any:
-    return yaml.safe_load((CI / name).read_text())
+PLAN = """\
+assay: 1
+name: tiny
+weights: random
+budget_s: 0.3
+sweeps:
+  - models: [prajjwal1/bert-tiny]
+    platforms: [cpu]
+    precisions: [fp32]
+"""
+READY = {"install": "false"}
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the recipes' command measures; the other recipe's is replaced by a copy of it."""
-    folder = tmp_path_factory.mktemp("measured")
-    steps = {
-        step["name"]: step["run"]
-        for step in recipe("github-actions.yml")["jobs"]["regressions"]["steps"]
-        if "run" in step
-    }
-    shell(folder, steps["Measure"])
-    return folder / "now.ndjson"
+def plan(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("plan") / "plan.yaml"
+    path.write_text(PLAN)
+    return str(path)
 
 
-def shell(folder: Path, script: str, code: int = 0, **more: str) -> str:
-    """Run lines as a runner does: bash that ends at the first error, the verbs on its path."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment |= {
-        "PATH": path,
-        "ASSAY_BENCH": SMALL,
-        "ASSAY_ALERT": "0.1",
-        "ASSAY_HOME": str(folder / "home"),
-        **more,
-    }
-    done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+@pytest.fixture(scope="module")
+def first(plan: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[GitHubRunner, JobResult]:
+    """The first job of the main branch, which measures for real, and its runner."""
+    runner = GitHubRunner(tmp_path_factory.mktemp("first"))
+    return runner, runner.run("push", {**READY, "plan": plan})
 
 
-def faster(folder: Path) -> None:
-    """Make the baseline ten times as fast as it was."""
-    path = folder / "baseline.json"
-    kept = json.loads(path.read_text())
-    for row in kept["side"]["measured"]:
-        row["event_id"] = "another"
-        for figure in row["figures"].values():
-            for name in ("value", "low", "high"):
-                if name in figure:
-                    figure[name] /= 10
-            figure.pop("doubts", None)
-    for case in kept["side"]["cases"]:
-        case["event_id"] = "another"
-    path.write_text(json.dumps(kept))
+@pytest.fixture(scope="module")
+def variant(first: tuple[GitHubRunner, JobResult], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """Makes a command that puts what was measured, so many times as slow, in the place of another measurement."""
+    events = (first[0].folder / "job1" / "assay-ci" / "default" / "now.ndjson").read_text().splitlines()
+    folder = tmp_path_factory.mktemp("variants")
+
+    def make(factor: float, verdict: str = "valid") -> str:
+        path = folder / f"{uuid7()}.ndjson"
+        with path.open("w") as file:
+            for line in events:
+                event = json.loads(line) | {"id": uuid7()}
+                if event["type"] == "assay.measurement.recorded.v1":
+                    p50 = 2.0 * factor
+                    event["data"]["metrics"] = {
+                        "latency_ms": {"mean": p50, "p50": p50, "n": 60, "ci95": {"p50": [p50 * 0.99, p50 * 1.01]}}
+                    }
+                    reasons = [] if verdict == "valid" else ["a busy core"]
+                    event["data"]["validity"] = {"verdict": verdict, "reasons": reasons}
+                file.write(json.dumps(event) + "\n")
+        return f'cp "{path}" "${{CANDIDATE:-assay-ci/now.ndjson}}"'
+
+    return make
 
 
-def trusted(path: Path) -> None:
-    """Take the doubts out of what was measured: this machine may have been busy."""
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    for event in events:
-        if event["type"] == "assay.measurement.recorded.v1":
-            event["data"]["validity"] = {"verdict": "valid", "reasons": []}
-    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+@pytest.fixture
+def api() -> Iterator[ForgeApi]:
+    with forge_api() as served:
+        yield served
 
 
-@pytest.mark.torture
-def test_github_measures_compares_tells_and_renews(measured: Path) -> None:
-    folder = measured.parent
-    job = recipe("github-actions.yml")["jobs"]["regressions"]
-    steps = {step["name"]: step["run"] for step in job["steps"] if "run" in step}
-    assert "${{" not in "".join(steps.values())
-    trusted(measured)
-    shell(folder, steps["Compare"])
-    assert not (folder / "regressions.md").exists()
-    faster(folder)
-    shell(folder, steps["Compare"], code=1)
-    assert {path.suffix for path in folder.glob("regressions.*")} == {".json", ".xml", ".md"}
-    summary = folder / "summary.md"
-    shell(folder, steps["Tell"], GITHUB_STEP_SUMMARY=str(summary), PULL_REQUEST="")
-    assert "something got worse" in summary.read_text()
-    shell(folder, steps["Renew the baseline"])
-    shell(folder, f"assay regressions --baseline baseline.json --candidate {measured.name} --new-ok")
+def test_first_job_of_a_branch_measures_and_stores_a_baseline(first: tuple[GitHubRunner, JobResult]) -> None:
+    runner, job = first
+    assert job.failed is None, job.said
+    assert job.outputs["verdict"] == "no-baseline"
+    assert [used.partition("@")[0] for used in job.used] == [
+        "actions/cache/restore", "actions/cache/save", "actions/upload-artifact",
+    ]  # fmt: skip
+    (cached,) = (runner.folder / "cache").iterdir()
+    (row,) = json.loads(cached.read_text())["side"]["measured"]
+    assert "bert-tiny" in row["title"] and row["hardware"] in cached.name and "%main%" in cached.name
 
 
 @pytest.mark.torture
-def test_gitlab_compares_and_renews_on_the_default_branch_alone(measured: Path, tmp_path: Path) -> None:
-    job = recipe("gitlab-ci.yml")["assay regressions"]
-    bench, compare = job["script"]
-    assert bench.startswith("assay bench $ASSAY_BENCH --out now.ndjson")
-    assert job["artifacts"]["reports"]["junit"] == "regressions.xml"
-    (tmp_path / "now.ndjson").write_bytes(measured.read_bytes())
-    trusted(tmp_path / "now.ndjson")
-    branch = {"CI_DEFAULT_BRANCH": "main", "CI_COMMIT_BRANCH": ""}
-    shell(tmp_path, compare, **branch)
-    faster(tmp_path)
-    before = (tmp_path / "baseline.json").read_bytes()
-    shell(tmp_path, compare, code=1, **branch)
-    assert (tmp_path / "baseline.json").read_bytes() == before
-    assert (tmp_path / "regressions.xml").read_bytes().startswith(b"<?xml")
-    shell(tmp_path, compare, code=1, **{**branch, "CI_COMMIT_BRANCH": "main"})
-    assert (tmp_path / "baseline.json").read_bytes() != before
+def test_same_model_measured_again_does_not_fail(first: tuple[GitHubRunner, JobResult], plan: str) -> None:
+    job = first[0].run("pull_request", {**READY, "plan": plan, "alert": "10"})
+    assert job.failed is None, job.said
+    assert job.outputs["verdict"] in ("passed", "cannot-tell")
 
 
-def test_the_words_that_are_to_be_changed_are_named_alike() -> None:
-    github, gitlab = recipe("github-actions.yml"), recipe("gitlab-ci.yml")["assay regressions"]
-    assert {name: github["env"][name] for name in github["env"]} == {
-        name: value for name, value in gitlab["variables"].items() if name != "ASSAY_HOME"
-    }
+def test_pull_request_passes_then_fails_when_slower_and_its_comment_is_edited(
+    variant: Callable[..., str], plan: str, tmp_path: Path, api: ForgeApi
+) -> None:
+    runner = GitHubRunner(tmp_path, api.url)
+    inputs = {**READY, "plan": plan}
+    planted = {"id": 1, "user": {"type": "User"}, "author_association": "NONE", "body": "<!-- assay ci: default -->"}
+    api.comments.append(dict(planted))
+
+    pushed = runner.run("push", inputs, replace={"Measure": variant(1.0)})
+    assert (pushed.failed, api.comments) == (None, [planted])
+    equal = runner.run("pull_request", inputs, replace={"Measure": variant(1.0)})
+    assert (equal.failed, equal.outputs["verdict"], equal.outputs["regressions"]) == (None, "passed", "0")
+    assert "nothing got worse" in api.comments[1]["body"] and "nothing got worse" in equal.summary
+
+    slower = runner.run("pull_request", inputs, replace={"Measure": variant(1.5)})
+    assert (slower.failed, slower.outputs["verdict"], slower.outputs["regressions"]) == ("Compare", "worse", "1")
+    assert api.comments[0] == planted and len(api.comments) == 2
+    assert "something got worse" in api.comments[1]["body"] and "+50.0 %" in api.comments[1]["body"]
+    assert "::error title=Assay" in slower.said
+    junit = tmp_path / "job3" / slower.outputs["junit"]
+    assert ElementTree.parse(junit).getroot().find(".//failure") is not None
+    # A pull request leaves the baseline of its base branch as it is.
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_suspect_machine_is_neutral_and_a_fork_gets_the_summary_alone(
+    variant: Callable[..., str], plan: str, tmp_path: Path, api: ForgeApi
+) -> None:
+    runner = GitHubRunner(tmp_path, api.url)
+    inputs = {**READY, "plan": plan}
+    runner.run("push", inputs, replace={"Measure": variant(1.0)})
+    api.read_only = True
+    job = runner.run("pull_request", inputs, replace={"Measure": variant(1.5, "suspect")})
+    assert (job.failed, job.outputs["verdict"]) == (None, "cannot-tell")
+    assert "::warning title=Assay" in job.said and "::notice title=Assay::the comment was not written" in job.said
+    assert "cannot tell" in job.summary and api.comments == []
+
+
+def test_machine_without_the_platform_is_neutral_and_a_wrong_plan_fails(tmp_path: Path) -> None:
+    runner = GitHubRunner(tmp_path / "runner")
+    (tmp_path / "absent.yaml").write_text(PLAN.replace("[cpu]", "[qnn]"))
+    (tmp_path / "wrong.yaml").write_text(PLAN.replace("sweeps", "sweep"))
+    absent = runner.run("pull_request", {**READY, "plan": str(tmp_path / "absent.yaml"), "comment": "false"})
+    assert (absent.failed, absent.outputs["regressions"]) == (None, "0"), absent.said
+    assert "Nothing was measured" in absent.summary
+    wrong = runner.run("pull_request", {**READY, "plan": str(tmp_path / "wrong.yaml")})
+    assert wrong.failed == "Measure"
+
+
+def test_gitlab_job_warns_passes_and_fails_and_edits_its_note(
+    variant: Callable[..., str], tmp_path: Path, api: ForgeApi
+) -> None:
+    runner = GitLabRunner(tmp_path, api.url)
+    assert runner.job["allow_failure"]["exit_codes"] == [77]
+    assert runner.run(merge_request=False, measure=variant(1.0))[0] == 77
+    assert api.comments == []
+    assert runner.run(merge_request=True, measure=variant(1.02))[0] == 0
+    code, work = runner.run(merge_request=True, measure=variant(1.5))
+    assert code == 1
+    assert "something got worse" in api.comments[0]["body"] and len(api.comments) == 1
+    assert (work / runner.job["artifacts"]["reports"]["junit"]).read_bytes().startswith(b"<?xml")
+
+
+def test_package_to_install_is_the_version_named_or_the_checkout_of_the_action() -> None:
+    from tests.integration.cli.forge_jobs import filled
+
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    (step,) = [step for step in action["runs"]["steps"] if step.get("name") == "Install Assay"]
+    own = {"inputs.extras": "runner", "github.action_path": "/actions/assay", "inputs.version": ""}
+    assert filled(step["env"]["PACKAGE"], own) == "/actions/assay[runner]"
+    assert filled(step["env"]["PACKAGE"], own | {"inputs.version": "0.1.0"}) == "assay-bench[runner]==0.1.0"
+
+
+def test_example_workflow_gives_the_action_inputs_that_it_has() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    workflow = yaml.safe_load((ROOT / "docs" / "ci" / "github-actions.yml").read_text())
+    (step,) = [step for step in workflow["jobs"]["regressions"]["steps"] if "assay@" in step["uses"]]
+    needed = {name for name, each in action["inputs"].items() if each.get("required")}
+    assert needed <= step["with"].keys() <= action["inputs"].keys()
