@@ -29,6 +29,7 @@ from api.lifespan import opened
 from api.routes import events, health, operations
 from api.routes.append import append_events
 from api.settings import Settings
+from domain import spans
 from domain.interchange import require_shallow
 
 __all__ = ["Service", "create_app", "end_streams"]
@@ -36,6 +37,8 @@ __all__ = ["Service", "create_app", "end_streams"]
 QUESTION_LIMIT_BYTES = 256 * 1024
 """Of every body but that of `POST /v1/events`, which has limits of its own."""
 APPEND = "/v1/events"
+PROBED = ("/health/", "/metrics")
+"""Paths that monitoring asks every few seconds; they make no spans."""
 
 
 class Question(Request[Any, Any, Any]):
@@ -57,9 +60,27 @@ class Service(Litestar):
         if scope["type"] != ScopeType.HTTP:
             await super().__call__(scope, receive, send)
             return
-        await self._answered(scope, receive, send)  # type: ignore[arg-type]
+        if spans.active():
+            await self._traced(scope, receive, send)  # type: ignore[arg-type]
+        else:
+            await self._answered(scope, receive, send)  # type: ignore[arg-type]
 
-    async def _answered(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+    async def _traced(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        """Answer one request in a span, below the one that the client names."""
+        if scope["path"].startswith(PROBED):
+            await self._answered(scope, receive, send)
+            return
+        method, parent = scope["method"], spans.extract(dict(scope["headers"]))
+        with spans.span(method, kind="server", parent=parent, http_request_method=method) as span:
+            request = await self._answered(scope, receive, send)
+            span.set(
+                name=f"{method} {request.route}" if request.route else method,
+                failed=request.status >= 500,
+                http_route=request.route,
+                http_response_status__code=request.status,
+            )
+
+    async def _answered(self, scope: HTTPScope, receive: Receive, send: Send) -> RequestRecord:
         method, path = scope["method"], scope["path"]
         sent = dict(scope["headers"])
         request = RequestRecord(request_id(sent.get(b"x-request-id")), method, path)
@@ -98,6 +119,7 @@ class Service(Litestar):
             if container.access_log.enabled:
                 container.access_log.add(request, address_of(scope.get("client")), duration_s)
             CURRENT.reset(current)
+        return request
 
     def _allowed(self, path: str) -> bytes:
         """Return the methods of a path; Litestar names only those of the handler that it met last."""

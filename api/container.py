@@ -23,6 +23,7 @@ from api.http.keys import KeyStore, SigningKeys
 from api.http.response_cache import ResponseCache
 from api.http.tokens import TokenStore
 from api.settings import Settings
+from domain import spans
 from domain.errors import AssayError, PartMissing, ProjectionBehind, ServiceUnavailable, UsageError
 from domain.events import Decoded
 from ingest.log.append import Appended, Expected
@@ -100,6 +101,7 @@ class Container:
         self.drift: Drift | None = None
         self.minutes: LagHistory | None = None
         self._snapshots: Snapshots | None = None
+        self._appends = spans.Appends()
         self._projection: Projection | None = None
         self._answerer: LiveAnswerer | None = None
         if settings.projects:
@@ -109,7 +111,7 @@ class Container:
             from predictor.live.answerer import LiveAnswerer
 
             self._snapshots = Snapshots(settings.home / "snapshots")
-            self._projection = Projection(settings.home, database, on_divergence=self._diverged)
+            self._projection = Projection(settings.home, database, on_divergence=self._diverged, appends=self._appends)
             self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
             self.minutes = LagHistory(self._projection.health)
 
@@ -142,13 +144,15 @@ class Container:
     async def append(self, events: Sequence[Decoded], expected: Expected | None = None) -> list[Appended]:
         """Append a batch, count it, and tell those who follow the log; see EventLog.append."""
         begun = time.perf_counter()
-        try:
-            async with asyncio.timeout(COMMIT_S):
-                appended = await self.log.append(events, expected=expected)
-        except TimeoutError as error:
-            raise ServiceUnavailable(
-                f"Postgres has not committed within {COMMIT_S:.0f} s.", remedy="Retry; it may be sent again."
-            ) from error
+        with self._appends.span("commit", db_system_name="postgresql", assay_events=len(events)) as span:
+            try:
+                async with asyncio.timeout(COMMIT_S):
+                    appended = await self.log.append(events, expected=expected)
+            except TimeoutError as error:
+                raise ServiceUnavailable(
+                    f"Postgres has not committed within {COMMIT_S:.0f} s.", remedy="Retry; it may be sent again."
+                ) from error
+            span.set(assay_position_last=appended[-1].position if appended else None)
         self.metrics.append_duration.observe(time.perf_counter() - begun)
         self.metrics.batch_events.observe(len(events))
         if self._projection is not None:

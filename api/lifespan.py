@@ -16,6 +16,7 @@ from pathlib import Path
 from litestar import Litestar
 
 from api.background.shipped_data import load_into_empty
+from api.background.span_export import exported
 from api.container import Container
 from api.http import logs
 from api.http.access import require_tokens
@@ -75,6 +76,7 @@ async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
     logs.configure(settings.log_level)
     async with AsyncExitStack() as stack:
         stack.enter_context(_remembered(app))
+        stack.enter_context(exported("assay"))
         if settings.supervisor is not None:
             threading.Thread(target=_end_with, args=(settings.supervisor,), name="supervisor", daemon=True).start()
         database = await asyncio.to_thread(_patiently, settings)

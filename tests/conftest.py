@@ -171,6 +171,24 @@ class Build:
         return Build.event("assay.measurement.retracted.v1", {"reason": "wrong clock", **target})
 
 
+@pytest.fixture
+def recorded_spans() -> Iterator[Callable[[], dict[str, Any]]]:
+    """Returns the finished spans of this process by name; a tracer is in use during the test."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from domain import spans
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    spans.use(provider.get_tracer("test"))
+    yield lambda: {span.name: span for span in exporter.get_finished_spans()}
+    spans.use(None)
+    provider.shutdown()
+
+
 @pytest.fixture(scope="session")
 def build() -> type[Build]:
     """Makes events; see Build."""

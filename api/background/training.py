@@ -12,6 +12,7 @@ import msgspec
 from api.background import child
 from api.background.audit import operation, written
 from api.container import Container
+from domain import spans
 from domain.errors import NotFound, PartMissing, TooBusy, UsageError
 from domain.events import PREDICTOR_CHOSEN, PREDICTOR_TRAINED, encode_event, new_event
 from domain.payloads import PredictorChosen
@@ -50,6 +51,17 @@ async def train(container: Container, actor: str, *, force: bool = False, why: s
     What is worse than what is in force is kept and does not answer, unless `force`. `why` says who wanted it trained.
     """
     require_appending(container)
+    with spans.span("train predictor") as span:
+        document = await _trained(container, actor, force=force, why=why)
+        span.set(
+            assay_position=document["position"],
+            assay_predictor=document["digest"],
+            assay_accepted=document["accepted"],
+        )
+        return document
+
+
+async def _trained(container: Container, actor: str, *, force: bool, why: str | None) -> Json:
     trained = await worked(container, "train", {})
     content, data = trained.content, _judged(trained.document["event_data"], trained.document["comparison"], force, why)
     digest = await asyncio.to_thread(container.artifacts.put, content, data["card"], ARTIFACT_KIND)

@@ -2,7 +2,7 @@
 
 `time`, `level`, `message` and `logger` are always there; within a request `request_id` and `token` (its prefix and
 name, never more); in the line that ends a request also `method`, `path`, `status`, `duration_ms`, `client` and, where
-it was refused `problem`, where events were sent `batch`.
+it was refused `problem`, where events were sent `batch`. Where spans are recorded, `trace_id` as well.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from domain import spans
 from domain.tokens import PREFIX, Token
 
 __all__ = ["CURRENT", "AccessLog", "RequestRecord", "configure", "dictconfig", "header", "request_id"]
@@ -86,6 +87,8 @@ class JsonLines(logging.Formatter):
             document["request_id"] = request.id
             if request.token is not None:
                 document["token"] = request.asker
+        if (trace := spans.trace_id()) is not None:
+            document["trace_id"] = trace
         if record.exc_info:
             document["traceback"] = self.formatException(record.exc_info)
         return msgspec.json.encode(document).decode()
@@ -140,6 +143,8 @@ class AccessLog:
             document["problem"] = request.problem
         if request.batch is not None:
             document["batch"] = request.batch
+        if (trace := spans.trace_id()) is not None:
+            document["trace_id"] = trace
         self._lines.append(msgspec.json.encode(document))
         if len(self._lines) >= FLUSH_LINES:
             self.flush()

@@ -15,6 +15,7 @@ from api.http.as_of import placed
 from api.http.formats import JSON, etag
 from api.http.paging import MinPosition
 from api.http.response_cache import CachedAnswer
+from domain import spans
 from domain.answers import answer_bytes
 from domain.canonical import canonical
 from domain.errors import Forbidden, NotFound
@@ -58,7 +59,9 @@ async def recommend(request: Request[Any, Any, Any], data: JSONBody[Question]) -
 def _answer(container: Container, data: Question) -> CachedAnswer:
     """Make an answer, and keep it for whoever asks the same at its position."""
     history = str(container.projection.history)
-    answer = container.answerer.recommend(data)
+    with spans.span("recommend", assay_model=spans.public_name(data.model)) as span:
+        answer = container.answerer.recommend(data)
+        span.set(assay_position=answer.position, assay_predictor=answer.predictor, assay_options=len(answer.ranked))
     tag = etag(history, answer.position, answer.predictor)
     values = CachedAnswer(answer_bytes(answer), JSON, {"ETag": tag, "Vary": "Accept"})
     container.answered.keep(_asked_at(container, data, answer.position), values)

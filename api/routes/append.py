@@ -20,6 +20,7 @@ from api.http.admission import Admission, Checked
 from api.http.body import BODY_LIMIT_BYTES, Body, announced_bytes, read_body, split
 from api.http.logs import CURRENT, header
 from api.http.problems import MEDIA_TYPE, problem, rendered, unforeseen
+from domain import spans
 from domain.errors import (
     AssayError,
     ConflictingEvent,
@@ -166,10 +167,12 @@ async def take(
         # A decision is appended whole or not at all.
         good, checked = [], [_unless_whole(event) for event in checked]
     appended: Sequence[Appended] = ()
-    if single and good and expected is None:
-        appended = (await container.coalescer.append(good[0]),)
-    elif good:
-        appended = await container.append(good, expected)
+    with spans.span("append", assay_events=len(good)) as span:
+        if single and good and expected is None:
+            appended = (await container.coalescer.append(good[0]),)
+        elif good:
+            appended = await container.append(good, expected)
+        span.set(assay_position_last=appended[-1].position if appended else None)
     receipt, errors = _receipt(events, checked, appended)
     _count(container, receipt, appended)
     return receipt, errors

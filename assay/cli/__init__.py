@@ -7,7 +7,8 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,8 @@ def cli() -> None:
     """
 
 
+_TRACING = ("ASSAY_TRACING", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_UNTRACED = frozenset({"serve", "up", "help", "completion"})
 _SYNONYMS = {
     "--training": "--mode training",
     "--inference": "--mode inference",
@@ -247,7 +250,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
     try:
         read_secret_files()
-        result: Any = cli.main(arguments, prog_name="assay", standalone_mode=False)
+        with _traced(sys.argv[1:] if arguments is None else arguments):
+            result: Any = cli.main(arguments, prog_name="assay", standalone_mode=False)
         # What the system holds back is said here, not by an interpreter that ends.
         sys.stdout.flush()
     except click_exceptions.Exit as end:
@@ -280,6 +284,27 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return _unusable(error)
     return result if isinstance(result, int) else 0
+
+
+def _traced(arguments: Sequence[str]) -> AbstractContextManager[None]:
+    """Return a span around a verb where spans are exported (docs/operation.md); a service exports its own."""
+    verb = arguments[0] if arguments else ""
+    if verb not in VERBS or verb in _UNTRACED or not any(os.environ.get(name) for name in _TRACING):
+        return nullcontext()
+    return _root(verb)
+
+
+@contextmanager
+def _root(verb: str) -> Iterator[None]:
+    import logging
+
+    from api.background.span_export import exported
+    from domain import spans
+
+    # A collector that is away is said once, at the end, and not at each of its retries.
+    logging.getLogger("opentelemetry").setLevel(logging.ERROR)
+    with exported("assay-cli"), spans.span(f"assay {verb}"):
+        yield
 
 
 def _unusable(error: OSError) -> int:

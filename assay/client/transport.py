@@ -20,6 +20,7 @@ from typing import Any, Self, cast
 import httpx
 import msgspec
 
+from domain import spans
 from domain.errors import AssayError, ServiceUnavailable, TooBusy, UsageError, VersionConflict
 
 __all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Json", "Wire", "batches", "checked", "decoded", "patience"]
@@ -156,7 +157,7 @@ class Wire:
             failure: Exception | None = None
             response: httpx.Response | None = None
             try:
-                response = self._http.request(method, path, **options)
+                response = self._request(method, path, options)
             except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
                 raise UsageError(
                     f"{self.server!r} is not an address: {error}.", field="server", remedy="Give http://host:port."
@@ -185,6 +186,19 @@ class Wire:
                 ) from failure
             time.sleep(wait)
             bound = min(bound * 2, LONGEST_WAIT_S)
+
+    def _request(self, method: str, path: str, options: Json) -> httpx.Response:
+        """Send one request, in a span of its own where spans are recorded; the service goes on with its trace."""
+        if not spans.active():
+            return self._http.request(method, path, **options)
+        url = httpx.URL(self.server)
+        with spans.span(
+            method, kind="client", http_request_method=method, server_address=url.host, server_port=url.port
+        ) as span:
+            headers = {**(options.get("headers") or {}), **spans.headers()}
+            response = self._http.request(method, path, **{**options, "headers": headers})
+            span.set(http_response_status__code=response.status_code, failed=response.status_code >= 400)
+            return response
 
 
 def _local() -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
+from typing import Any
 
+from domain import spans
 from domain.errors import ServiceUnavailable, TooBusy
 from domain.events import Decoded
 from ingest.log.append import Appended
@@ -13,7 +15,7 @@ from ingest.log.append import Appended
 __all__ = ["Coalescer"]
 
 Append = Callable[[Sequence[Decoded]], Awaitable[list[Appended]]]
-_Waiting = tuple[Decoded, "asyncio.Future[Appended]"]
+_Waiting = tuple[Decoded, "asyncio.Future[Appended]", Any]
 
 
 class Coalescer:
@@ -79,7 +81,7 @@ class Coalescer:
             )
         answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         self._bytes += len(event.raw)
-        self._waiting.append((event, answer))
+        self._waiting.append((event, answer, spans.context()))
         self._arrived.set()
         return await answer
 
@@ -95,19 +97,23 @@ class Coalescer:
                 await self._flush(batch)
 
     async def _flush(self, waiting: list[_Waiting]) -> None:
+        # One transaction for several requests: below the first of them, linked to the others.
+        requests = [context for _, _, context in waiting if context is not None]
+        parent, links = (requests[0], requests[1:]) if requests else (None, ())
         try:
-            answers = await self._append([event for event, _ in waiting])
+            with spans.span("coalesce", parent=parent, links=links):
+                answers = await self._append([event for event, _, _ in waiting])
         except BaseException as error:
             # The callers must not wait for ever for an answer that will not come.
             document = error if isinstance(error, Exception) else ServiceUnavailable("the service is stopping.")
-            for _, answer in waiting:
+            for _, answer, _ in waiting:
                 if not answer.done():
                     answer.set_exception(document)
             if not isinstance(error, Exception):
                 raise
         else:
-            for (_, answer), appended in zip(waiting, answers, strict=True):
+            for (_, answer, _), appended in zip(waiting, answers, strict=True):
                 if not answer.done():
                     answer.set_result(appended)
         finally:
-            self._bytes -= sum(len(event.raw) for event, _ in waiting)
+            self._bytes -= sum(len(event.raw) for event, _, _ in waiting)

@@ -14,6 +14,7 @@ from types import TracebackType
 import duckdb
 
 from domain.errors import AssayError, LogAltered, ProjectionBehind, ServiceUnavailable
+from domain.spans import Appends
 from domain.upcasting import UPCASTERS, Upcasters
 from ingest.archive.archive import archive_folder
 from ingest.log.postgres import Database
@@ -149,6 +150,7 @@ class Projection:
         poll_s: float = 0.05,
         upcasters: Upcasters = UPCASTERS,
         on_divergence: Callable[[Divergence], None] | None = None,
+        appends: Appends | None = None,
     ) -> None:
         self._uri = database if isinstance(database, str) else database.adbc_uri
         self._archive = archive_folder(home)
@@ -175,6 +177,7 @@ class Projection:
         self._piece: int | None = None
         self._diverged: Divergence | None = None
         self._on_divergence = on_divergence
+        self._appends = appends or Appends()
 
     def open(self) -> None:
         """Take and open the file without following the log; `start` does it by itself."""
@@ -450,8 +453,9 @@ class Projection:
         def go_on() -> bool:
             return self._folder is folder and not self._stopping.is_set()
 
+        moved = self._appends.follower("project", lambda: folder.position, self._announce)
         try:
-            advance(folder, self._source, to, batch_rows, writing=self._writing, go_on=go_on, moved=self._announce)
+            advance(folder, self._source, to, batch_rows, writing=self._writing, go_on=go_on, moved=moved)
         except Diverged:
             self._start_over(folder)
             self._catch_up(to, batch_rows)

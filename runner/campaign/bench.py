@@ -98,10 +98,8 @@ def run_plan(
         word = measured.validity.verdict if measured.validity else "measured"
         return Row(events=[(MEASUREMENT_RECORDED, measured, identity), (SAMPLES_RECORDED, samples, None)], word=word)
 
-    run.start(noise(NOISE_S))
-    outcome = "interrupted"
     growth = Growth()
-    try:
+    with run.under_way(noise(NOISE_S)):
         for case in campaign.cases:
             if case_key(campaign.prepared[case.model].model["id"], case) in done:
                 run.skip(case)
@@ -109,7 +107,4 @@ def run_plan(
                 run.refuse(case, too_large, act)
             elif run.perform(case, act) == "out_of_memory":
                 growth.ran_out(case)
-        outcome = "completed"
-    finally:
-        run.finish(outcome)
     return run.report()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
 import msgspec
 
+from domain import spans
 from domain.conditions import Noise
 from domain.configuration import Hardware, Model
 from domain.events import HARDWARE_DESCRIBED, MODEL_DESCRIBED, MODEL_TRACED, RUN_FINISHED, RUN_STARTED, uuid7
@@ -127,6 +129,18 @@ class Run:
         for item in machine.hardware:
             self.tell(HARDWARE_DESCRIBED, item, subject=item["hardware"]["id"])
 
+    @contextmanager
+    def under_way(self, noise: Noise | None = None) -> Iterator[None]:
+        """Tell the start of the run before the block and its end after it, interrupted where the block raises."""
+        with spans.span("run", assay_run=self.run_id, assay_kind=self.kind):
+            self.start(noise)
+            outcome = "interrupted"
+            try:
+                yield
+                outcome = "completed"
+            finally:
+                self.finish(outcome)
+
     def skip(self, case: Case) -> None:
         """Pass a case that was done before."""
         self._skipped += 1
@@ -139,14 +153,23 @@ class Run:
 
     def perform(self, case: Case, act: Act, *, verify: bool = False) -> str | None:
         """Run one case, tell what came of it, and return the outcome that it failed with; None where it did not."""
-        model = self._describe(self.campaign.prepared[case.model])
-        try:
-            ended = self.campaign.run(case, verify=verify, on_stage=lambda stage: self._show(case, stage=stage))
-        except KeyboardInterrupt:
-            self._tell_row(case, act(case, Ended(failure=_INTERRUPTED), model), model)
-            raise
-        row = act(case, ended, model)
-        self._tell_row(case, row, model)
+        with spans.span(
+            "case",
+            assay_run=self.run_id,
+            assay_model=spans.public_name(case.model),
+            assay_platform=case.platform,
+            assay_precision=case.precision,
+            assay_batch__size=case.workload.batch_size,
+        ) as span:
+            model = self._describe(self.campaign.prepared[case.model])
+            try:
+                ended = self.campaign.run(case, verify=verify, on_stage=lambda stage: self._show(case, stage=stage))
+            except KeyboardInterrupt:
+                self._tell_row(case, act(case, Ended(failure=_INTERRUPTED), model), model)
+                raise
+            row = act(case, ended, model)
+            self._tell_row(case, row, model)
+            span.set(assay_outcome=row.word, failed=row.failed is not None)
         return row.failed.outcome if row.failed else None
 
     def _tell_row(self, case: Case, row: Row, model: dict[str, Any]) -> None:

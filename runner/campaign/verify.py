@@ -58,17 +58,12 @@ def run_verification(
         failed = _why_failed(case, ended)
         return Row(events=[(TEST_REPORTED, data, None)], word=data.outcome, failed=failed)
 
-    run.start()
-    outcome = "interrupted"
-    try:
+    with run.under_way():
         for case in campaign.cases:
             if case_key(campaign.prepared[case.model].model["id"], case) in done:
                 run.skip(case)
             else:
                 run.perform(case, act, verify=True)
-        outcome = "completed"
-    finally:
-        run.finish(outcome)
     return run.report()
 
 

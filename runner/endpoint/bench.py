@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from domain import spans
 from domain.canonical import digest
 from domain.catalogues.language_models import find as find_language
 from domain.catalogues.models import find as find_model
@@ -175,14 +176,16 @@ def run_endpoint(
     closes the connections, records the load as failed and the run as interrupted, and is raised again.
     """
     run = _Run(plan, on_event, on_progress)
-    run.start()
-    outcome = "interrupted"
-    try:
-        for workload in plan.workloads:
-            run.load(workload, skip=key_of(plan, workload) in done)
-        outcome = "completed"
-    finally:
-        run.finish(outcome)
+    with spans.span("run", assay_run=run.run_id, assay_kind="bench"):
+        run.start()
+        outcome = "interrupted"
+        try:
+            for workload in plan.workloads:
+                with spans.span("case", assay_run=run.run_id, assay_hardware=plan.stated.hardware):
+                    run.load(workload, skip=key_of(plan, workload) in done)
+            outcome = "completed"
+        finally:
+            run.finish(outcome)
     return run.report()
 
 

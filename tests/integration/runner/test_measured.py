@@ -196,7 +196,7 @@ def test_an_event_that_cannot_be_kept_stops_the_benchmarks(cache: Path) -> None:
     assert len(kept) == 2
 
 
-def test_an_interrupt_is_recorded_and_passed_on(cache: Path) -> None:
+def test_an_interrupt_is_recorded_and_passed_on(cache: Path, recorded_spans: Any) -> None:
     events: list[dict[str, Any]] = []
 
     def interrupt(progress: Any) -> None:
@@ -207,6 +207,10 @@ def test_an_interrupt_is_recorded_and_passed_on(cache: Path) -> None:
         run_plan(plan(platforms=["openvino"]), events.append, interrupt, cache=cache)
     assert data_of(events, "measurement.failed")[0]["failure"]["error"] == "Interrupted"
     assert data_of(events, "run.finished")[0]["outcome"] == "interrupted"
+    run, case = recorded_spans()["run"], recorded_spans()["case"]
+    assert case.parent.span_id == run.context.span_id and case.attributes["error.type"] == "KeyboardInterrupt"
+    assert run.attributes["assay.run"] == data_of(events, "run.finished")[0]["run_id"]
+    assert case.attributes["assay.platform"] == "openvino"
 
 
 def test_outputs_of_both_platforms_are_right_and_broken_ones_are_noticed(plugin: Path, cache: Path) -> None:
