@@ -10,8 +10,19 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from assay.cli import run
 from domain.events import uuid7
-from tests.integration.cli.forge_jobs import ROOT, ForgeApi, GitHubRunner, GitLabRunner, JobResult, forge_api
+from tests.integration.cli.forge_jobs import (
+    ROOT,
+    ForgeApi,
+    GitHubRunner,
+    GitLabRunner,
+    JobResult,
+    bash,
+    clean_environment,
+    filled,
+    forge_api,
+)
 
 PLAN = """\
 assay: 1
@@ -152,14 +163,22 @@ def test_gitlab_job_warns_passes_and_fails_and_edits_its_note(
     assert (work / runner.job["artifacts"]["reports"]["junit"]).read_bytes().startswith(b"<?xml")
 
 
-def test_package_to_install_is_the_version_named_or_the_checkout_of_the_action() -> None:
-    from tests.integration.cli.forge_jobs import filled
-
-    action = yaml.safe_load((ROOT / "action.yml").read_text())
-    (step,) = [step for step in action["runs"]["steps"] if step.get("name") == "Install Assay"]
-    own = {"inputs.extras": "runner", "github.action_path": "/actions/assay", "inputs.version": ""}
-    assert filled(step["env"]["PACKAGE"], own) == "/actions/assay[runner]"
-    assert filled(step["env"]["PACKAGE"], own | {"inputs.version": "0.1.0"}) == "assay-bench[runner]==0.1.0"
+@pytest.mark.parametrize(
+    ("extras", "version", "package"),
+    [
+        ("runner", "", "/actions/assay[runner]"),
+        ("", "", "/actions/assay"),
+        ("runner,nvidia", "0.1.0", "assay-bench[runner,nvidia]==0.1.0"),
+    ],
+)
+def test_package_to_install_is_the_version_named_or_the_checkout_of_the_action(
+    extras: str, version: str, package: str, tmp_path: Path
+) -> None:
+    (step,) = [step for step in GitHubRunner(tmp_path).action["runs"]["steps"] if step["name"] == "Install Assay"]
+    values = {"inputs.extras": extras, "inputs.version": version, "github.action_path": "/actions/assay"}
+    environment = {name: filled(value, values) for name, value in step["env"].items()}
+    said = bash(step["run"].replace("python -m pip", "echo"), tmp_path, {**clean_environment(tmp_path), **environment})
+    assert said.stdout.split()[-1] == package
 
 
 def test_example_workflow_gives_the_action_inputs_that_it_has() -> None:
@@ -168,3 +187,8 @@ def test_example_workflow_gives_the_action_inputs_that_it_has() -> None:
     (step,) = [step for step in workflow["jobs"]["regressions"]["steps"] if "assay@" in step["uses"]]
     needed = {name for name, each in action["inputs"].items() if each.get("required")}
     assert needed <= step["with"].keys() <= action["inputs"].keys()
+
+
+def test_example_plan_can_run_here(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "--plan", str(ROOT / "docs" / "ci" / "assay-plan.yaml"), "--dry-run", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["cases"]) == 4
