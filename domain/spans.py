@@ -86,9 +86,7 @@ class _Recorded:
 
     def __init__(self, tracing: _Tracing, name: str, options: Mapping[str, Any]) -> None:
         self._tracing = tracing
-        self._manager = tracing.tracer.start_as_current_span(
-            name, record_exception=False, set_status_on_exception=False, **options
-        )
+        self._manager = tracing.tracer.start_as_current_span(name, **options)
         self._span: Any = None
 
     def __enter__(self) -> Self:

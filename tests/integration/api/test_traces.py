@@ -233,23 +233,5 @@ def test_collector_that_never_answers_delays_no_append(service_database: Any, tm
         assert service.stop() == 0
 
 
-@pytest.mark.parametrize(
-    ("environment", "on"),
-    [
-        ({}, False),
-        ({"ASSAY_TRACING": "on"}, True),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, True),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318/v1/traces"}, True),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "ASSAY_TRACING": "off"}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "true"}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
-    ],
-)
-def test_spans_are_exported_where_an_endpoint_is_named_or_asked_for(environment: dict[str, str], on: bool) -> None:
-    from api.background.span_export import wanted
-
-    assert wanted(environment) is on
-
-
 def test_wrong_word_for_tracing_is_refused_by_name(tmp_path: Path, collector: Collector) -> None:
     verb(collector, tmp_path, "detect", "--json", code=2, ASSAY_TRACING="maybe")

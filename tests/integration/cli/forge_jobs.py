@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
@@ -254,8 +254,9 @@ class ForgeApi:
         self.requests: list[str] = []
         self.url = ""
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str], body: Any) -> tuple[int, Any]:
+    def answer(self, method: str, url: str, headers: Mapping[str, str], body: Any) -> tuple[int, Any]:
         """Return the status and document of a request."""
+        path, query = urlsplit(url).path, dict(parse_qsl(urlsplit(url).query))
         self.requests.append(f"{method} {path}")
         github, gitlab = headers.get("Authorization"), headers.get("PRIVATE-TOKEN")
         if github != "Bearer installation-token" and gitlab != "project-token":
@@ -266,7 +267,8 @@ class ForgeApi:
             return 200, {"id": 5}
         listed = ("/repos/acme/models/issues/7/comments", "/projects/42/merge_requests/7/notes")
         if path in listed and method == "GET":
-            return 200, self.comments
+            size, page = int(query.get("per_page", 30)), int(query.get("page", 1))
+            return 200, self.comments[(page - 1) * size : page * size]
         if path in listed and method == "POST":
             self.comments.append(
                 {"id": len(self.comments) + 1, "user": {"type": "Bot"}, "author": {"id": 5}, "system": False, **body}
@@ -291,7 +293,7 @@ def forge_api() -> Iterator[ForgeApi]:
         def _answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            status, document = api.answer(self.command, urlsplit(self.path).path, self.headers, body)
+            status, document = api.answer(self.command, self.path, self.headers, body)
             content = json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
