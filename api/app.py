@@ -199,6 +199,7 @@ def _of_tables() -> list[Router]:
         tables,
         trends,
     )
+    from api.routes.sharing import bundles, signers
 
     return [
         rows.router,
@@ -220,6 +221,8 @@ def _of_tables() -> list[Router]:
         matrix.router,
         rooflines.router,
         imports.router,
+        bundles.router,
+        signers.router,
         operators.router,
         hardware_coverage.router,
     ]

@@ -97,6 +97,7 @@ class Container:
         self.training = asyncio.Lock()
         self.asking = asyncio.Lock()
         self.naming = asyncio.Lock()
+        self.sharing = asyncio.Lock()
         self.began = datetime.now(UTC)
         self.drift: Drift | None = None
         self.minutes: LagHistory | None = None

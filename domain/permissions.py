@@ -32,10 +32,12 @@ from domain.events import (
     TEST_REPORTED,
 )
 
-__all__ = ["OTHER_TYPES", "PERMISSIONS", "SERVICE_SOURCE", "Permission", "Rule", "permission_for"]
+__all__ = ["OTHER_TYPES", "PERMISSIONS", "SERVICE_SOURCE", "SHARED_SOURCE", "Permission", "Rule", "permission_for"]
 
 SERVICE_SOURCE = "urn:assay:service"
 """Source of the events that the service itself appends; from outside only an admin may use it."""
+SHARED_SOURCE = "urn:assay:shared:"
+"""Begins the source of events that came in a signed bundle, before its signer; from outside only an admin may use it."""
 
 Rule = Literal["source", "run", "target", "name", "artifact", "service"]
 """What a token without the scope admin may touch with an event.

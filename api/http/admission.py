@@ -21,7 +21,7 @@ from domain.payloads import (
     RunFinished,
     RunStarted,
 )
-from domain.permissions import SERVICE_SOURCE, Permission, permission_for
+from domain.permissions import SERVICE_SOURCE, SHARED_SOURCE, Permission, permission_for
 from domain.signing import SIGNATURE, SIGNER, verifies
 from domain.tokens import Token
 
@@ -107,6 +107,12 @@ class Admission:
                 f"{SERVICE_SOURCE!r} is the service's own source.",
                 field="source",
                 remedy="Use a source of your own, or a token with --scope admin.",
+            )
+        if event.source.startswith(SHARED_SOURCE):
+            return Forbidden(
+                f"{event.source[:100]!r} is a source of signed bundles.",
+                field="source",
+                remedy="Send the bundle itself to POST /v1/shared, or use a token with --scope admin.",
             )
         scope = permission.scope
         if scope in (None, "append") or (self._token is not None and self._token.allows(scope)):

@@ -59,6 +59,7 @@ VERBS: dict[str, str] = {
     "post": "measure.sending",
     "import": "keep.importing",
     "data": "keep.shipped_data",
+    "share": "keep.sharing",
     "migrate": "keep.migrating",
     "validate": "keep.validating",
     "recommend": "ask.asking",
@@ -129,7 +130,7 @@ HELP = {
     ],
     "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
     "Serve": ["demo", "up", "serve", "dashboard", "mcp", "status", "doctor", "rebuild", "token", "bench-data"],
-    "Keep": ["db", "log", "archive", "samples", "snapshot", "export"],
+    "Keep": ["data", "share", "db", "log", "archive", "samples", "snapshot", "export"],
     "Help": ["help", "completion"],
 }
 

@@ -12,14 +12,16 @@ import msgspec
 from domain.answers import Sizes
 from domain.measured import STATED
 from domain.verdicts import ENERGY
+from ingest.sharing.trust import UNSIGNED
 from predictor.answering.option import SIZE_NAMES, Option
 
-__all__ = ["COLUMNS", "chosen_sizes", "options_from_rows"]
+__all__ = ["COLUMNS", "OF_SIGNERS", "chosen_sizes", "options_from_rows"]
 
 Record = Mapping[str, Any]
 COLUMNS = (
     "position",
     "event_id",
+    "source",
     "time",
     "configuration",
     "hardware_id",
@@ -64,6 +66,8 @@ COLUMNS = (
 )
 """Columns of the view `measurements` that evidence is read from."""
 _SIZES = itemgetter(*SIZE_NAMES)
+OF_SIGNERS = ("trust", "signer")
+"""Members of rows that came in signed bundles, beside the columns: the rank of their signer, and who it is."""
 _TAKEN = "taken"
 """Where a row has the names of the sizes that it does not say."""
 
@@ -112,6 +116,8 @@ def options_from_rows(
 ) -> list[Option]:
     """Return one option a configuration: measured before imported, valid before suspect, all its runs as evidence.
 
+    Of imported rows those of the most trusted signers stand, the members `trust` and `signer` of a row say whose it is.
+
     Simulated and invalid rows are no evidence. The newest run gives the figures, the runs together the interval; energy
     comes from the newest run whose energy may be used. Imported rows that say no sizes count where `usual` are asked, and
     `unsaid` admits them.
@@ -137,10 +143,10 @@ def _queued(row: Record) -> bool:
 
 def _option(group: list[Record], percentile: str) -> Option:
     measured = [row for row in group if row["origin"] == "measured"]
-    runs = measured or group
-    valid = [row for row in runs if row.get("verdict") in ("valid", None)]
+    trusted = measured or _most_trusted(group)
+    valid = [row for row in trusted if row.get("verdict") in ("valid", None)]
     # What was imported later is not newer: its date counts, and what has none stands behind what has one.
-    runs = sorted(valid or runs, key=lambda row: (*_dated(row), row["position"]))
+    runs = sorted(valid or trusted, key=lambda row: (*_dated(row), row["position"]))
     newest = runs[-1]
     latency, is_mean = _latency(newest, percentile)
     low, high = _interval(runs, percentile)
@@ -148,7 +154,7 @@ def _option(group: list[Record], percentile: str) -> Option:
     if throughput is None and latency and _at_once(newest):
         throughput = _at_once(newest) / latency * 1e3
     basis = newest["origin"]
-    drawn = _drawn(measured or group) or {}
+    drawn = _drawn(trusted) or {}
     return Option(
         hardware=newest["hardware_id"],
         platform=newest["platform"],
@@ -186,6 +192,12 @@ def _option(group: list[Record], percentile: str) -> Option:
         position=int(newest["position"]),
         measured_at=newest.get("time"),
     )
+
+
+def _most_trusted(rows: Sequence[Record]) -> list[Record]:
+    """Return the imported rows of the highest trust: what no bundle brought stands with that of trusted signers."""
+    highest = max(row.get("trust", UNSIGNED) for row in rows)
+    return [row for row in rows if row.get("trust", UNSIGNED) == highest]
 
 
 def _dated(row: Record) -> tuple[bool, str]:
@@ -244,7 +256,7 @@ def _why(row: Record, runs: int, is_mean: bool) -> str:
     where = "at an endpoint, its hardware as stated," if row.get("device") == STATED else "here"
     text = f"measured {where} {times}" if row["origin"] == "measured" else f"imported, reported {times}"
     if row["origin"] == "imported" and row.get("provenance_source"):
-        text += f" by {row['provenance_source']}"
+        text += f" by {row['provenance_source']}" if row.get("signer") is None else f" by {row['signer']}"
     if row["origin"] == "imported" and row.get("time") is None:
         text += ", undated"
     if row.get("platform_asked") not in (None, row["platform"]):

@@ -15,9 +15,12 @@ from domain.catalogues import instances, language_models, models
 from domain.catalogues.hardware import HardwareSpec
 from domain.catalogues.instances import Instance
 from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
+from domain.permissions import SHARED_SOURCE
+from domain.sharing.bundles import signer_of
 from domain.vocabulary import PLATFORMS, PRECISIONS, STORED_ONLY, WEIGHT_BITS
 from ingest.projection import Tables
 from ingest.projection.names import Names
+from ingest.sharing.trust import rank, trusted_signers
 from predictor.answering.call_evidence import PART_COLUMNS, part_names
 from predictor.answering.context import AnswerContext
 from predictor.answering.evidence import COLUMNS, chosen_sizes
@@ -243,7 +246,27 @@ def _of_model(tables: Tables, model: str, mode: str) -> tuple[list[dict[str, Any
     short = () if entry is None else (*entry.aliases, entry.id.rpartition("/")[2])
     names = [tables.resolve_model(name) for name in dict.fromkeys((*language_models.names_of(model), *short))]
     rows = tables.measurements(model=names, mode=mode, columns=_COLUMNS).to_pylist()
-    return rows, TraceBook(map(trace_from_row, traces_of(tables, [model])))
+    return _with_trust(tables, rows), TraceBook(map(trace_from_row, traces_of(tables, [model])))
+
+
+def _with_trust(tables: Tables, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows, those that came in signed bundles with the `trust` in their signer and the name of a trusted one."""
+    if not any(row["source"].startswith(SHARED_SOURCE) for row in rows):
+        return rows
+    signers = trusted_signers(tables)
+    shared = ((row, signer_of(row["source"])) for row in rows)
+    return [
+        row
+        if signer is None
+        else {
+            **row,
+            "trust": rank(row["source"], signers),
+            "signer": f"{signers[signer].name} ({signer})"
+            if signer in signers
+            else f"{signer}, whom nobody here trusts",
+        }
+        for row, signer in shared
+    ]
 
 
 _NAMED = 2

@@ -7,20 +7,20 @@ import socket
 
 from domain import scrub as texts
 
-__all__ = ["private_parts", "scrub"]
+__all__ = ["private_names", "private_parts", "scrub"]
 
 
 def scrub(message: str, *, names: tuple[str, ...] | None = None, limit: int = 2000) -> str:
     """Return the message scrubbed, by default also of this user's and this machine's name."""
-    return texts.scrub(message, names=_private_names() if names is None else names, limit=limit)
+    return texts.scrub(message, names=private_names() if names is None else names, limit=limit)
 
 
 def private_parts(text: str, *, names: tuple[str, ...] | None = None) -> list[str]:
     """Return the parts of a text that `scrub` would take out."""
-    return texts.private_parts(text, names=_private_names() if names is None else names)
+    return texts.private_parts(text, names=private_names() if names is None else names)
 
 
-def _private_names() -> tuple[str, ...]:
+def private_names() -> tuple[str, ...]:
     """Return names worth hiding: not root, not localhost, nothing shorter than three letters."""
     try:
         user = getpass.getuser()

@@ -14,9 +14,11 @@ from domain.signing import key_id, sign
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["KEY_FILE", "PublicKey", "find_key", "make_key", "signer"]
+__all__ = ["KEY_FILE", "SHARING_KEY_FILE", "PublicKey", "find_key", "make_key", "publish", "signer"]
 
 KEY_FILE = "signing_key.pem"
+SHARING_KEY_FILE = "sharing_key.pem"
+"""Another key than the runner's: what is shared must not be traced to what the runner signed for its own log."""
 _MODE = 0o600
 
 
@@ -29,33 +31,55 @@ class PublicKey:
         self.text = base64.b64encode(content).decode()
 
 
-def find_key(home: Path) -> Ed25519PrivateKey | None:
-    """Return the key in this data directory, or None; UsageError where its file cannot be used."""
+def find_key(home: Path, name: str = KEY_FILE, passphrase: str | None = None) -> Ed25519PrivateKey | None:
+    """Return the key in this data directory, or None; UsageError where its file or the passphrase cannot be used."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    path = home / KEY_FILE
+    path = home / name
     try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
+        content = path.read_bytes()
+        encrypted = b"ENCRYPTED" in content
+        if encrypted and not passphrase:
+            raise UsageError(
+                f"{path} is encrypted.",
+                field="passphrase",
+                remedy="Set ASSAY_PASSPHRASE, or type it where you are asked.",
+            )
+        key = load_pem_private_key(content, password=passphrase.encode() if encrypted and passphrase else None)
     except FileNotFoundError:
         return None
     except (OSError, TypeError, ValueError, UnsupportedAlgorithm) as error:
+        if isinstance(error, ValueError) and passphrase and encrypted:
+            raise UsageError(
+                f"the passphrase does not open {path}.", field="passphrase", remedy="Type it again."
+            ) from error
         raise _unusable(path, str(error)) from error
     if not isinstance(key, Ed25519PrivateKey):
         raise _unusable(path, "not an ed25519 key")
     return key
 
 
-def make_key(home: Path) -> Ed25519PrivateKey:
-    """Return the key in this data directory, made where there is none, readable by its owner alone."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+def make_key(home: Path, name: str = KEY_FILE, passphrase: str | None = None) -> Ed25519PrivateKey:
+    """Return the key in this data directory, made where there is none, readable by its owner alone.
 
-    if (key := find_key(home)) is not None:
+    A new key is encrypted with the passphrase where one is given.
+    """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        KeySerializationEncryption,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    if (key := find_key(home, name, passphrase)) is not None:
         return key
-    content = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path = home / KEY_FILE
+    how: KeySerializationEncryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+    content = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)
+    path = home / name
     beside = path.with_suffix(f".{os.getpid()}.new")
     try:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as file:
@@ -75,10 +99,18 @@ def make_key(home: Path) -> Ed25519PrivateKey:
             field="ASSAY_HOME",
             remedy="Name a directory that you may write to.",
         ) from error
-    made = find_key(home)
+    made = find_key(home, name, passphrase)
     if made is None:
         raise _unusable(path, "it vanished")
     return made
+
+
+def publish(home: Path, key: Ed25519PrivateKey) -> None:
+    """Write the public half of the sharing key beside it, so that the service on this home knows its owner's bundles."""
+    path = (home / SHARING_KEY_FILE).with_suffix(".pub")
+    text = PublicKey(key).text + "\n"
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
 
 
 def signer(home: Path) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -42,6 +42,7 @@ _PUT = "insert into spooled (id, body) values (?, ?) on conflict (id) do nothing
 _SIZE = "select coalesce(sum(length(body)), 0) from spooled"
 _COUNT = "select count(*) from spooled where refused = ?"
 _NEXT = "select id, body from spooled where refused = 0 order by sequence limit ?"
+_ALL = "select body from spooled where refused = 0 order by sequence"
 _FORGET = "delete from spooled where id = ?"
 _REFUSE = "update spooled set refused = 1, detail = ?, field = ? where id = ?"
 _REFUSED = "select id, body, detail, field from spooled where refused = 1 order by sequence"
@@ -133,6 +134,11 @@ class Spool:
     def waiting(self) -> int:
         """Return how many events wait to be sent."""
         return int(self._one(_COUNT, 0))
+
+    def events(self) -> list[bytes]:
+        """Return the events that wait to be sent, as lines of JSON, oldest first."""
+        with closing(self._connection.execute(_ALL)) as cursor:
+            return [body for (body,) in cursor.fetchall()]
 
     def _one(self, query: str, *parameters: Any) -> Any:
         with closing(self._connection.execute(query, parameters)) as cursor:

@@ -1,4 +1,4 @@
-"""`assay data`: the published measurements that ship, source by source, in the log or out of it."""
+"""`assay data`: measurements of others in the log or out of it, published ones that ship and shared ones in bundles."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from assay.cli.keep.shared_data import (
+    add_shared,
+    bundle_table,
+    names_a_place,
+    quarantine,
+    remove_shared,
+    tell_added,
+    trust,
+)
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from domain.errors import UsageError
@@ -28,22 +37,38 @@ STATES = {"added": "in the log", "removed": "removed", "partly": "partly in the 
 Examples:
   assay data list
   assay data remove timm --reason "we compare our own runs only"
-  assay data add timm"""
+  assay data add timm
+  assay data add theirs.assay.ndjson.gz https://example.org/theirs.assay.ndjson.gz
+  assay data add git+https://example.org/evidence.git --dry-run
+  assay data remove 37285270e196 --reason "their clock was wrong"
+  assay data list --shared"""
 )
 def data() -> None:
-    """Published measurements that ship with Assay. A log that was empty began with all of them (docs/shipped-data.md)."""
+    """Measurements of others: published ones that ship with Assay, and shared ones that somebody signed.
+
+    A log that was empty began with all that ships (docs/shipped-data.md); docs/sharing.md tells of the others.
+    """
+
+
+data.add_command(trust)
+data.add_command(quarantine)
 
 
 @data.command("list")
+@click.option("--shared", is_flag=True, help="The shared bundles alone, with their signers.")
 @served
 @as_json
-def list_sources(server: str | None, token: str | None, as_json: bool) -> int:
+def list_sources(shared: bool, server: str | None, token: str | None, as_json: bool) -> int:
     """List the sources: how many measurements, of when, whose, under which licence, and whether they are in the log."""
     from assay.cli.connection import connected
     from ingest.evidence import sources
 
     with connected(server, token) as client:
-        states = _states(client)
+        bundles = client.shared() if shared or not as_json else []
+        states = {} if shared else _states(client)
+    if shared:
+        print_json(bundles) if as_json else bundle_table(bundles)
+        return 0
     listed = [_document(source, states) for source in sources()]
     if as_json:
         print_json(listed)
@@ -68,18 +93,34 @@ def list_sources(server: str | None, token: str | None, as_json: bool) -> int:
         ("state", "fixed"),
     ]
     answers().print(grid(None, columns, rows))
+    if bundles:
+        bundle_table(bundles)
     return 0
 
 
 @data.command("add")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]…")
+@click.option(
+    "--dry-run", is_flag=True, help="Of shared bundles: say what would be added and held back, and add nothing."
+)
 @served
 @as_json
-def add(sources: tuple[str, ...], server: str | None, token: str | None, as_json: bool) -> int:
-    """Add sources to the log, all of them by default. What is there already is left alone; what was removed counts again."""
+def add(sources: tuple[str, ...], dry_run: bool, server: str | None, token: str | None, as_json: bool) -> int:
+    """Add sources that ship (all by default), or shared bundles: files, folders, addresses, git repositories.
+
+    What is there already is left alone; what was removed counts again. A bundle that was cut or forged is refused whole.
+    """
     from assay.cli.connection import connected
     from ingest.evidence import events
 
+    places = [source for source in sources if names_a_place(source)]
+    if places:
+        if len(places) != len(sources):
+            raise UsageError("bundles and sources that ship.", field="SOURCE", remedy="Add them one after the other.")
+        with connected(server, token) as client:
+            return tell_added(add_shared(client, places, dry_run=dry_run), as_json=as_json, dry_run=dry_run)
+    if dry_run:
+        raise UsageError("what ships is known.", field="dry-run", remedy="`assay data list` says what of it is there.")
     chosen = _chosen(sources)
     added = known = 0
     with connected(server, token) as client:
@@ -106,20 +147,28 @@ def add(sources: tuple[str, ...], server: str | None, token: str | None, as_json
 @served
 @as_json
 def remove(sources: tuple[str, ...], reason: str, server: str | None, token: str | None, as_json: bool) -> int:
-    """Take sources out of answers and pages. The log keeps them, retracted, and `assay data add` brings them back."""
-    from assay.cli.connection import connected
+    """Take sources that ship, bundles or signers out of answers and pages.
 
-    chosen = _chosen(sources)
+    The log keeps their rows, retracted, and `assay data add` brings them back.
+    """
+    from assay.cli.connection import connected
+    from ingest.evidence import sources as shipped
+
+    names = {source.name for source in shipped()}
+    shared = [name for name in sources if name not in names]
+    chosen = _chosen([name for name in sources if name in names]) if len(shared) < len(sources) else []
     with connected(server, token) as client:
+        count = remove_shared(client, shared, reason) if shared else 0
         states = _states(client)
         runs = [run for source in chosen for run in source.runs if states.get(run) == "added"]
         if runs:
             answer = client.post_events([_retraction(run_id=run, reason=reason) for run in runs])
             client.wait_for(answer["last_position"])
+    count += len(runs)
     if as_json:
-        print_json({"runs": len(runs)})
+        print_json({"runs": count})
     else:
-        say(f"{formatting.count(len(runs))} runs of {', '.join(source.name for source in chosen)} retracted: {reason}")
+        say(f"{formatting.count(count)} runs of {', '.join(sources)} retracted: {reason}")
     return 0
 
 

@@ -39,7 +39,7 @@ def test_evidence_asks_for_no_column_that_is_not_read() -> None:
     assert len(evidence.options_from_rows(rows, Sizes(), "p50")) == 1
     assert len(evidence.options_from_rows(rows, Sizes(output_tokens=8), "p95")) == 1
     evidence.chosen_sizes(rows, Sizes(), Sizes())
-    assert rows[0].asked | rows[1].asked <= {*evidence.COLUMNS}
+    assert rows[0].asked | rows[1].asked <= {*evidence.COLUMNS, *evidence.OF_SIGNERS}
 
 
 def test_training_asks_for_no_column_that_is_not_read() -> None:

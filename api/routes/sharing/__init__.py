@@ -1,0 +1,1 @@
+"""Shared measurements over HTTP: bundles, signers, and rows that are held back."""

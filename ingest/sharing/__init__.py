@@ -1,0 +1,1 @@
+"""Shared measurements: bundles of others as imported rows, whom to trust, and what is held back."""
