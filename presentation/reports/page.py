@@ -9,7 +9,7 @@ from typing import Any
 
 from assay import __version__
 from presentation import formatting
-from presentation.palette import DIVERGING, INKS, PLATFORM_COLOURS, VERDICT_GLYPHS
+from presentation.palette import DIVERGING, INKS, PLATFORM_COLOURS, VERDICT_COLOURS, VERDICT_GLYPHS
 from presentation.reports.content import Chart, Report, Section, Table
 from presentation.reports.evidence import EVENTS_SHOWN, short
 from presentation.reports.kinds import command
@@ -126,6 +126,7 @@ def colours() -> Mapping[str, tuple[str, str]]:
     pairs = [*zip(light, dark, strict=True)]
     for ramps in (PLATFORM_COLOURS, DIVERGING):
         pairs += zip(ramps["light"], ramps["dark"], strict=True)
+    pairs += zip(VERDICT_COLOURS["light"].values(), VERDICT_COLOURS["dark"].values(), strict=True)
     return {value.upper(): (value, other) for value, other in pairs}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +42,7 @@ _PUT = "insert into spooled (id, body) values (?, ?) on conflict (id) do nothing
 _SIZE = "select coalesce(sum(length(body)), 0) from spooled"
 _COUNT = "select count(*) from spooled where refused = ?"
 _NEXT = "select id, body from spooled where refused = 0 order by sequence limit ?"
-_ALL = "select body from spooled where refused = 0 order by sequence"
+_WAITING = "select body from spooled where refused = 0 order by sequence"
 _FORGET = "delete from spooled where id = ?"
 _REFUSE = "update spooled set refused = 1, detail = ?, field = ? where id = ?"
 _REFUSED = "select id, body, detail, field from spooled where refused = 1 order by sequence"
@@ -50,6 +50,12 @@ _DISCARD = "delete from spooled where refused = 1"
 
 Send = Callable[[Sequence[bytes]], Mapping[str, Any]]
 """Posts events (one JSON text each) and returns the answer of `POST /v1/events`, or raises an AssayError."""
+
+
+class _Typed(msgspec.Struct):
+    """An event's type; its other members are passed over."""
+
+    type: str
 
 
 class RefusedEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,8 +143,14 @@ class Spool:
 
     def events(self) -> list[bytes]:
         """Return the events that wait to be sent, as lines of JSON, oldest first."""
-        with closing(self._connection.execute(_ALL)) as cursor:
+        with closing(self._connection.execute(_WAITING)) as cursor:
             return [body for (body,) in cursor.fetchall()]
+
+    def waiting_events(self, types: Collection[str]) -> Iterator[dict[str, Any]]:
+        """Yield the waiting events of some types, oldest first; they stay in the spool."""
+        for body in self.events():
+            if msgspec.json.decode(body, type=_Typed).type in types:
+                yield msgspec.json.decode(body)
 
     def _one(self, query: str, *parameters: Any) -> Any:
         with closing(self._connection.execute(query, parameters)) as cursor:

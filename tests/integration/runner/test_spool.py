@@ -55,6 +55,14 @@ def spool(tmp_path: Path) -> Any:
         yield opened
 
 
+def test_waiting_events_are_read_by_type_and_stay(spool: Spool) -> None:
+    events = [event(number) for number in range(3)]
+    spool.put(events)
+    assert [read["id"] for read in spool.waiting_events({RUN_FINISHED})] == [each["id"] for each in events]
+    assert list(spool.waiting_events({"assay.run.started.v1"})) == []
+    assert spool.waiting() == 3
+
+
 def test_what_is_put_is_sent_once_and_in_order(spool: Spool) -> None:
     events = [event(number) for number in range(1200)]
     spool.put(events)
