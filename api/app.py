@@ -30,7 +30,7 @@ from api.routes import events, health, operations
 from api.routes.append import append_events
 from api.settings import Settings
 from domain import spans
-from domain.interchange import require_shallow
+from domain.canonical import require_shallow
 
 __all__ = ["Service", "create_app", "end_streams"]
 

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise SystemExit(f"{recipe.name} ended with {ended}, not {recipe.exit}:\n{printed.getvalue()}")
         return "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
 
-    args.out.write_text(page(answered))
+    args.out.write_text(page(answered), encoding="utf-8")
 
 
 if __name__ == "__main__":

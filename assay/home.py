@@ -13,8 +13,9 @@ import httpx
 import msgspec
 
 from domain.errors import ServiceUnavailable, UsageError
+from domain.operating_system import lock, unlock, user_id
 
-__all__ = ["Home", "Service", "find_home", "own", "running"]
+__all__ = ["Home", "Service", "data_folder", "find_home", "own", "running"]
 
 _OURS = frozenset(
     [
@@ -89,7 +90,7 @@ def find_home(path: str | Path | None = None) -> Home:
     its own mode.
     """
     named = path or os.environ.get("ASSAY_HOME")
-    folder = Path(named).expanduser().absolute() if named else _default()
+    folder = Path(named).expanduser().absolute() if named else data_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _close_to_others(folder)
@@ -97,13 +98,18 @@ def find_home(path: str | Path | None = None) -> Home:
         raise UsageError(
             f"{folder} cannot be used: {error.strerror}.",
             field="ASSAY_HOME",
-            remedy="Name a directory that you may write to.",
+            remedy="Set it to a directory that you may write to.",
         ) from error
     return Home(path=folder)
 
 
 def _close_to_others(folder: Path) -> None:
-    """Take the rights of group and others from a home and its entries, as far as they are this user's own."""
+    """Take the rights of group and others from a home and its entries, as far as they are this user's own.
+
+    On Windows a folder passes its list of rights on to what is in it, and that of AppData lets no other user in.
+    """
+    if sys.platform == "win32":
+        return
     with os.scandir(folder) as scandir:
         entries = list(scandir)
     ours = [entry for entry in entries if entry.name.partition(".")[0] in _OURS and not entry.is_symlink()]
@@ -119,7 +125,7 @@ def _close(path: Path, stat_result: os.stat_result) -> None:
     shared = stat_result.st_mode & 0o077 and not stat_result.st_mode & stat.S_ISVTX
     if (
         shared
-        and stat_result.st_uid == os.geteuid()
+        and stat_result.st_uid == user_id()
         and (stat.S_ISDIR(stat_result.st_mode) or stat.S_ISREG(stat_result.st_mode))
     ):
         # A mount may be read-only; the service that needs to write says so itself.
@@ -127,9 +133,12 @@ def _close(path: Path, stat_result: os.stat_result) -> None:
             path.chmod(stat.S_IMODE(stat_result.st_mode) & ~0o077)
 
 
-def _default() -> Path:
+def data_folder() -> Path:
+    """Return the platform's own place for the data of Assay, whatever ASSAY_HOME says."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "assay"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "assay"
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "assay"
 
 
@@ -158,17 +167,13 @@ def own(home: Home, url: str, role: str) -> Iterator[None]:
 
     As long as it is held, this process creates files that other users cannot read.
     """
-    import fcntl
-
-    with _private_files(), home.lock.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with _private_files(), home.lock.open("ab") as owner:
+        if not lock(owner.fileno()):
             raise ServiceUnavailable(
                 f"another service already uses {home.path}.",
                 field="ASSAY_HOME",
                 remedy="Use that one (`assay status` names it), stop it, or name another directory.",
-            ) from None
+            )
         announced = Service(url=url, pid=os.getpid(), role=role)
         beside = home.announcement.with_suffix(".new")
         beside.write_bytes(msgspec.json.encode(announced))
@@ -177,3 +182,4 @@ def own(home: Home, url: str, role: str) -> Iterator[None]:
             yield
         finally:
             home.announcement.unlink(missing_ok=True)
+            unlock(owner.fileno())

@@ -23,6 +23,7 @@ import msgspec
 from assay.client import Client
 from assay.home import Home, own, running
 from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable, UsageError
+from domain.operating_system import require_service_support
 
 __all__ = ["Settings", "ephemeral", "free_port", "serve", "started", "up"]
 
@@ -274,6 +275,7 @@ def ephemeral(home: Home) -> Iterator[str]:
 @contextmanager
 def started(home: Home, port: int) -> Iterator[str]:
     """Start a service as a child, give its address once it is ready, and stop it; it also ends when this process dies."""
+    require_service_support()
     command = [sys.executable, "-P", "-m", "assay.cli", "serve", "--port", str(port), "--until-stdin-closes"]
     with home.service_log.open("ab") as log:
         child = subprocess.Popen(
@@ -323,7 +325,7 @@ def _ready(home: Home, child: subprocess.Popen[bytes], url: str) -> str:
 
 
 def _last_words(home: Home) -> str:
-    lines = home.service_log.read_text(errors="replace").strip().splitlines()
+    lines = home.service_log.read_text("utf-8", errors="replace").strip().splitlines()
     return lines[-1].removeprefix("error: ") if lines else "it said nothing."
 
 

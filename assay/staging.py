@@ -162,5 +162,6 @@ def _remove(path: Path) -> None:
 
 def _sync(path: Path) -> None:
     for file in [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]:
-        with file.open("rb") as written:
+        # Windows writes out only what is open for writing.
+        with file.open("r+b") as written:
             os.fsync(written.fileno())

@@ -23,7 +23,7 @@ import msgspec
 
 from domain.configuration import Workload
 from runner.measure.stopping import Method
-from runner.protocol.parent import CHILD_DESCRIPTOR
+from runner.protocol.parent import send_task
 from runner.protocol.tasks import Case, Failed, Finished, Measure, Message
 
 BAR = 0.03
@@ -71,19 +71,18 @@ def _peak(model: str, platform: str, program: str | None) -> Peak:
         model=model, platform=platform, precision="fp32", workload=Workload(mode="inference", batch_size=1),
         weights="random", threads=1,
     )  # fmt: skip
-    read, write = os.pipe()
-    with tempfile.TemporaryDirectory() as folder, os.fdopen(read, "rb") as messages:
-        report, task = Path(folder) / "time", Path(folder) / "task"
-        task.write_bytes(msgspec.json.encode(Measure(case=case, method=Method(iterations=5, budget_s=1.0))))
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "time"
         under = [program, "-v", "-o", str(report)] if program else []
-        with task.open("rb") as given:
-            child = subprocess.Popen(
-                [*under, sys.executable, "-m", "runner.protocol.child"],
-                stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(write,),
-                env={**os.environ, CHILD_DESCRIPTOR: str(write)},
-            )  # fmt: skip
-        os.close(write)
-        last = [msgspec.json.decode(line, type=Message) for line in messages][-1]
+        child = subprocess.Popen(
+            [*under, sys.executable, "-m", "runner.protocol.child"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert child.stdin is not None
+        assert child.stdout is not None
+        send_task(child, Measure(case=case, method=Method(iterations=5, budget_s=1.0)))
+        with child.stdin, child.stdout as messages:
+            last = [msgspec.json.decode(line, type=Message) for line in messages][-1]
         _, _, usage = os.wait4(child.pid, 0)
         child.returncode = 0
         if isinstance(last, Failed) or not isinstance(last, Finished):

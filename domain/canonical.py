@@ -1,15 +1,25 @@
-"""Canonical JSON (RFC 8785) and digests of it."""
+"""Canonical JSON (RFC 8785), digests of it, and JSON that every reader understands alike (I-JSON, RFC 7493)."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from typing import Any
 
 import rfc8785
 
-from domain.errors import InvalidInput
+from domain.errors import InvalidEvent, InvalidInput, MalformedBody
 
-__all__ = ["canonical", "digest", "drop_nulls", "first_difference"]
+__all__ = ["canonical", "digest", "drop_nulls", "first_difference", "require_interoperable", "require_shallow"]
+
+DEEPEST = 64
+"""Levels of objects and lists in an event. A limit of our own, far below those of the programs that read it."""
+_EXACT = 2**53 - 1
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_LISTS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_SPACED_MEMBER = re.compile(rb'"\s+:')
 
 
 def canonical(value: Any) -> bytes:
@@ -66,3 +76,71 @@ def first_difference(item: Any, other: Any, path: str = "") -> str | None:
         return None
     same = item == other and isinstance(item, bool) == isinstance(other, bool)
     return None if same else (path or ".")
+
+
+def require_interoperable(text: bytes, value: Any) -> None:
+    """Raise InvalidEvent where two programs could read `text`, whose JSON value is `value`, in two ways."""
+    members = _members_of(value)
+    # Without a backslash a quote before a colon can only be the end of a member's name, and counting them is enough.
+    if b"\\" in text or members != text.count(b'":') or _SPACED_MEMBER.search(text):
+        _require_single_members(text)
+
+
+def require_shallow(text: bytes) -> None:
+    """Raise MalformedBody where objects and lists in `text` are nested more than DEEPEST levels.
+
+    Scans the bytes without decoding them, so that no decoder recurses into a deep text.
+    """
+    if text.count(b"[") + text.count(b"{") <= DEEPEST:
+        return
+    brackets = _STRING.sub(b"", text).translate(_LISTS, _NO_BRACKETS)
+    for _ in range(DEEPEST):
+        # Removes the innermost level of every list.
+        brackets = brackets.replace(b"[]", b"")
+    if b"[]" in brackets or brackets.count(b"[") > DEEPEST:
+        raise MalformedBody(
+            f"objects and lists are nested more than {DEEPEST} levels.", field="$", remedy="Send a flatter value."
+        )
+
+
+def _members_of(value: Any) -> int:
+    """Return how many members the objects of a value have; raise where it is too deep or an integer not exact."""
+    members = 0
+    level = [value]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                members += len(item)
+                inner.extend(item.values())
+            elif kind is list:
+                inner.extend(item)
+            elif kind is int and not -_EXACT <= item <= _EXACT:
+                raise InvalidEvent(
+                    f"the integer {str(item)[:24]} is beyond ±(2^53 - 1), where readers of JSON round.",
+                    field="data",
+                    remedy="Send it as a string, or in a larger unit.",
+                )
+        if not inner:
+            return members
+        level = inner
+    raise InvalidEvent(
+        f"objects and lists lie in each other more than {DEEPEST} deep.", field="data", remedy="Send a flatter value."
+    )
+
+
+def _require_single_members(text: bytes) -> None:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        row: dict[str, Any] = {}
+        for name, item in pairs:
+            if name in row:
+                raise InvalidEvent(
+                    "an object names this member twice, and readers differ in which one counts.",
+                    field=name[:60] or "$",
+                    remedy="Send each member once.",
+                )
+            row[name] = item
+        return row
+
+    json.loads(text, object_pairs_hook=once)

@@ -16,9 +16,9 @@ import msgspec
 import uuid_utils
 
 from domain import payloads
+from domain.canonical import require_interoperable
 from domain.checks import check, unknown_members
 from domain.errors import InvalidEvent, InvalidInput, MalformedBody, PayloadTooLarge
-from domain.interchange import require_interoperable
 
 __all__ = [
     "ALIAS_DECLARED",

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import resource
 import signal
 import sys
 from asyncio.subprocess import Process
@@ -214,11 +213,13 @@ def _query(json: Json) -> ChildAnswer:
 
 def _confine(cpu_s: int) -> None:
     """Bound what this process may take. DuckDB keeps to its own limit of memory; these are for what it does not count."""
+    import resource
+
     with contextlib.suppress(OSError):
         # Where the whole machine runs out of memory, this process ends before the service does.
-        Path("/proc/self/oom_score_adj").write_text("1000")
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="utf-8")
     if sys.platform == "linux":
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
         most_bytes = pages * resource.getpagesize() + _MORE_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     for kind, most in ((resource.RLIMIT_CPU, cpu_s), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):

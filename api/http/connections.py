@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import resource
 import socket
 import struct
 import sys
@@ -30,6 +29,8 @@ _TCP_INFO_SILENCE = struct.Struct("=44xI4xI")
 
 def connection_limit(wanted: int) -> int:
     """Raise the limit of file descriptors as far as it goes and return how many connections fit under it, at most `wanted`."""
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted + 4 * RESERVED_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and soft < most:

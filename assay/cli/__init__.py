@@ -35,6 +35,7 @@ FILE_ERRORS = frozenset(
         errno.EROFS,
         errno.ENOSPC,
         errno.EDQUOT,
+        errno.EFBIG,
         errno.EISDIR,
         errno.ENOTDIR,
         errno.ENAMETOOLONG,
@@ -249,8 +250,9 @@ def read_secret_files() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code; what is wrong goes to stderr in a sentence."""
-    from assay.cli.output import complain
+    from assay.cli.output import complain, prepare_streams
 
+    prepare_streams()
     try:
         read_secret_files()
         with _traced(sys.argv[1:] if arguments is None else arguments):
@@ -273,7 +275,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] in OUR_PACKAGES:
             raise
-        missing = PartMissing(f"this verb needs the package {error.name!r}.", remedy="pip install 'assay-bench[all]'")
+        missing = _missing(error)
         complain(str(missing))
         return missing.exit_code
     except (SystemExit, BrokenPipeError) as end:
@@ -283,7 +285,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _close_output()
         return 0
     except OSError as error:
-        if error.errno not in FILE_ERRORS:
+        if error.errno not in FILE_ERRORS and not _reader_left(error):
             raise
         return _unusable(error)
     return result if isinstance(result, int) else 0
@@ -310,10 +312,26 @@ def _root(verb: str) -> Iterator[None]:
         yield
 
 
+def _missing(error: ModuleNotFoundError) -> AssayError:
+    from domain.operating_system import POSIX_MODULES, service_unsupported
+
+    if sys.platform == "win32" and error.name in POSIX_MODULES:
+        return service_unsupported()
+    return PartMissing(f"this verb needs the package {error.name!r}.", remedy="pip install 'assay-bench[all]'")
+
+
+def _reader_left(error: OSError) -> bool:
+    """Whether the reader of stdout has left, as Windows says it."""
+    return sys.platform == "win32" and error.errno == errno.EINVAL and error.filename is None
+
+
 def _unusable(error: OSError) -> int:
     """Say which file cannot be used, or that the output cannot be written, and return the exit code."""
     from assay.cli.output import complain
 
+    if _reader_left(error):
+        _close_output()
+        return 0
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
         complain(f"the output cannot be written: {error.strerror}. Make room, or write it elsewhere.")
         _close_output()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from assay.cli.output import say
 from assay.client import Client
 from domain.errors import PartMissing, UsageError
+from domain.operating_system import require_service_support
 
 if TYPE_CHECKING:
     from assay.home import Home
@@ -39,6 +40,7 @@ def connected(server: str | None, token: str | None = None) -> Iterator[Client]:
         with Client(result.url, token=token) as client:
             yield client
         return
+    require_service_support()
     if find_spec("granian") is None:
         raise PartMissing(
             "no service runs here, and this installation has no parts of one.",

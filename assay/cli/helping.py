@@ -47,7 +47,7 @@ def install(shell: str | None) -> None:
     place, then = _FILES[shell]
     path = Path.home() / place
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_script(shell))
+    path.write_text(_script(shell), encoding="utf-8", newline="\n")
     say(f"~/{place} written. {then}")
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,8 +18,21 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["answers", "captured", "complain", "fitted", "grid", "notes", "print_json", "say", "shortened"]
+__all__ = [
+    "answers",
+    "captured",
+    "complain",
+    "fitted",
+    "grid",
+    "notes",
+    "prepare_streams",
+    "print_json",
+    "say",
+    "shortened",
+    "write_json",
+]
 
+_OF_UNICODE = re.compile("[^\x00-\x7f]")
 WIDTH = 100
 """Columns assumed where stdout is no terminal."""
 
@@ -43,6 +59,20 @@ def captured() -> Iterator[io.StringIO]:
         _CAPTURE.reset(token)
 
 
+def prepare_streams() -> None:
+    """Let no character that stdout or stderr cannot encode end a verb: it is replaced. Lines end as they do elsewhere.
+
+    Windows gives a pipe or a file the code page of the system, and writes a carriage return before each line's end.
+    """
+    # A program that was started with one of the three closed would give its number to the next file that it opens.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open until the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace", newline="\n")
+
+
 def answers() -> Console:
     """Return the console of the answer: stdout, 100 columns where it is a file or a pipe; see `captured`."""
     return _CAPTURE.get() or _Answers(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
@@ -65,7 +95,20 @@ def complain(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Write the JSON of an answer, alone, to stdout."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    write_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def write_json(text: str) -> None:
+    """Write a line of JSON to stdout, with escapes in place of characters that stdout may not be able to encode."""
+    if (sys.stdout.encoding or "").lower().replace("_", "-") not in ("utf-8", "utf8"):
+        text = _OF_UNICODE.sub(_escaped, text)
+    sys.stdout.write(text + "\n")
+
+
+def _escaped(character: re.Match[str]) -> str:
+    """Return a character as JSON escapes it: in one or two units of UTF-16."""
+    units = character[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
 def shortened(name: str, longest: int) -> str:

@@ -10,7 +10,8 @@ import psutil
 
 from benchmarks.bench import Bench
 from benchmarks.lines import Line, plain
-from ingest.log.postgres import EmbeddedServer, open_database
+from ingest.log.embedded import EmbeddedServer
+from ingest.log.postgres import open_database
 
 __all__ = ["embedded"]
 

@@ -135,7 +135,7 @@ class EmbeddedServer:
         descriptor, which Linux shows as a path.
         """
         version = self.folder / "PG_VERSION"
-        place = programs(account, version.read_text().strip() if version.exists() else None)
+        place = programs(account, version.read_text("utf-8").strip() if version.exists() else None)
         path = f"/proc/self/fd/{data}" if account.foreign else str(self.folder)
         descriptors = (data,) if account.foreign else ()
         if not version.exists():
@@ -233,7 +233,7 @@ class EmbeddedServer:
 
     def _last_words(self) -> str:
         try:
-            lines = (self.folder / "log").read_text(errors="replace").splitlines()
+            lines = (self.folder / "log").read_text("utf-8", errors="replace").splitlines()
         except OSError:
             return "."
         return ". Its log ends: " + " | ".join(lines[-3:])
@@ -279,7 +279,7 @@ class _NotStarted(Exception):
 
 def _initialise(place: Path, path: str, descriptors: tuple[int, ...], account: Account) -> None:
     words = ["--auth-local=peer", "--auth-host=reject", "--encoding=utf8", "--username=postgres", f"--pgdata={path}"]
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
         made = account.run([place / "initdb", *words], stdout=said, stderr=said, pass_fds=descriptors)
         said.seek(0)
         if made.returncode:
@@ -339,7 +339,7 @@ def _remove_runtime_folder(named: list[str]) -> None:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text().splitlines()
+        return path.read_text("utf-8").splitlines()
     except FileNotFoundError:
         return []
 

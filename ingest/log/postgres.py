@@ -7,15 +7,17 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
 
 from domain.errors import ServiceUnavailable
-from ingest.log.embedded import EmbeddedServer
 
-__all__ = ["DATABASE_NAME", "SETTLE", "UNSAFE", "Database", "EmbeddedServer", "connect", "not_durable", "open_database"]
+if TYPE_CHECKING:
+    from ingest.log.embedded import EmbeddedServer
+
+__all__ = ["DATABASE_NAME", "SETTLE", "UNSAFE", "Database", "connect", "not_durable", "open_database"]
 
 DATABASE_NAME = "assay"
 URL_VARIABLE = "ASSAY_DATABASE_URL"
@@ -105,6 +107,9 @@ def open_database(home: Path | str, url: str | None = None) -> Database:
     named = url or os.environ.get(URL_VARIABLE)
     if named:
         return Database(named)
+    # Not on Windows, where a program that reads logs of other servers still can be loaded.
+    from ingest.log.embedded import EmbeddedServer
+
     server = EmbeddedServer(Path(home) / "postgres")
     for attempts_left in (2, 1, 0):
         maintenance = server.start()

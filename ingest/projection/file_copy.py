@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import sys
@@ -36,29 +35,31 @@ def copy_file(source: IO[bytes], target: Path) -> None:
 
 
 def _shared(source: IO[bytes], copy: IO[bytes]) -> bool:
-    if sys.platform != "linux":
-        return False
-    with contextlib.suppress(OSError):
-        fcntl.ioctl(copy.fileno(), _FICLONE, source.fileno())
-        return True
+    if sys.platform == "linux":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(copy.fileno(), _FICLONE, source.fileno())
+            return True
     return False
 
 
 def _moved(source: IO[bytes], copy: IO[bytes]) -> bool:
     """Copy without the bytes coming through here; False, and nothing copied, where the system cannot."""
-    if sys.platform != "linux":
+    if sys.platform == "linux":
+        copied = 0
+        while True:
+            try:
+                count = os.copy_file_range(source.fileno(), copy.fileno(), _PIECE_BYTES, copied, copied)
+            except OSError:
+                if copied:
+                    raise
+                return False
+            if not count:
+                return True
+            copied += count
+    else:
         return False
-    copied = 0
-    while True:
-        try:
-            count = os.copy_file_range(source.fileno(), copy.fileno(), _PIECE_BYTES, copied, copied)
-        except OSError:
-            if copied:
-                raise
-            return False
-        if not count:
-            return True
-        copied += count
 
 
 def publish(

@@ -180,7 +180,7 @@ def _statements() -> Iterator[str]:
 
 @functools.cache
 def _reference() -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath("reference.toml").read_text())
+    return tomllib.loads(files(__package__).joinpath("reference.toml").read_text("utf-8"))
 
 
 @functools.cache

@@ -16,7 +16,7 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
 def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text()
+    return files(__package__).joinpath(name).read_text("utf-8")
 
 
 def _blocks(name: str) -> dict[str, str]:

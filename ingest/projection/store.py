@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import re
 import threading
@@ -13,6 +12,7 @@ from typing import IO, Any
 import duckdb
 
 from domain.errors import ServiceUnavailable, unusable_file
+from domain.operating_system import lock, unlock
 from ingest.projection.fold import CHECKPOINT_AT, create
 from ingest.projection.reference import comment
 from ingest.projection.statements import SCHEMA_VERSION
@@ -57,20 +57,19 @@ class Store:
             owner = (self.folder / "owner.lock").open("ab")
         except OSError as error:
             raise unusable_file(error) from error
-        try:
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not lock(owner.fileno()):
             owner.close()
             raise ServiceUnavailable(
                 f"another process owns the projection in {self.folder}.",
                 field="ASSAY_HOME",
                 remedy="Use the service that runs there, stop it, or give this one another ASSAY_HOME.",
-            ) from error
+            )
         self._owner = owner
 
     def disown(self) -> None:
         """Let others take the folder."""
         if self._owner is not None:
+            unlock(self._owner.fileno())
             self._owner.close()
             self._owner = None
 
@@ -78,7 +77,7 @@ class Store:
     def current(self) -> Path:
         """The file in use: the one that the last swap named, else the first."""
         with contextlib.suppress(FileNotFoundError):
-            name = (self.folder / "current").read_text().strip()
+            name = (self.folder / "current").read_text("utf-8").strip()
             if name.startswith(f"assay-v{SCHEMA_VERSION}.") and (self.folder / name).exists():
                 return self.folder / name
         return self.folder / f"assay-v{SCHEMA_VERSION}.duckdb"
@@ -178,7 +177,7 @@ class Store:
     def swap(self, path: Path) -> None:
         """Make `path` the current file, in one step."""
         note = self.folder / "current.new"
-        note.write_text(path.name + "\n")
+        note.write_text(path.name + "\n", encoding="utf-8")
         note.replace(self.folder / "current")
 
     def sweep(self) -> None:

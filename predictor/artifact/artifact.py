@@ -187,7 +187,7 @@ def write_folder(folder: Path, card: Card, base: FittedBlend, others: Mapping[st
     document = json.loads(content)
     document["models"] = sorted(document.pop("trees"))
     document["digest"] = digest
-    (folder / "card.json").write_text(_readable(document) + "\n")
+    (folder / "card.json").write_text(_readable(document) + "\n", encoding="utf-8", newline="\n")
     return digest
 
 

@@ -196,7 +196,7 @@ def timm_rows(folder: Path) -> tuple[list[Row], dict[str, int]]:
 
 def read_traces(path: Path) -> TraceBook:
     """Return the traces of a compressed NDJSON file."""
-    with gzip.open(path, "rt") as lines:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
         return TraceBook(trace_from_data(json.loads(line)) for line in lines)
 
 

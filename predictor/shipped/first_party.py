@@ -36,7 +36,7 @@ __all__ = ["Measured", "events_of", "measured_in", "with_measurements"]
 def events_of(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
     """Yield the events of compressed NDJSON files."""
     for path in paths:
-        with gzip.open(path, "rt") as lines:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
             yield from (json.loads(line) for line in lines)
 
 

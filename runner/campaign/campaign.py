@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from assay.home import data_folder
 from domain.canonical import digest
 from domain.configuration import Workload
 from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UsageError
+from domain.operating_system import lock, unlock
 from runner.campaign.event_payloads import Machine
 from runner.campaign.execution import conversion_of
 from runner.campaign.plan import Plan
@@ -89,12 +88,18 @@ class ArtifactStore:
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
-        with (self.root / f"{key}.lock").open("w") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
+        with (self.root / f"{key}.lock").open("wb") as handle:
+            lock(handle.fileno(), wait=True)
+            try:
+                yield
+            finally:
+                unlock(handle.fileno())
 
     def _prune(self, keep: Path) -> None:
-        """Remove the least recently used entries; one in use stays readable to whoever has it open."""
+        """Remove the least recently used entries; one in use stays readable to whoever has it open.
+
+        Windows renames no folder with open files: such an entry stays, whole, until it is in use no more.
+        """
         entries = [path for path in self.root.iterdir() if path.is_dir() and not path.name.startswith("new-")]
         sizes = {path: sum(file.stat().st_size for file in path.iterdir()) for path in entries}
         held = sum(sizes.values())
@@ -102,8 +107,9 @@ class ArtifactStore:
             if held <= self.limit_bytes:
                 return
             if path != keep:
-                shutil.rmtree(path)
-                held -= sizes[path]
+                with suppress(PermissionError), tempfile.TemporaryDirectory(dir=self.root, prefix="new-") as leaving:
+                    path.rename(Path(leaving) / "entry")
+                    held -= sizes[path]
 
 
 _SURVEY_TIMEOUT_S = 180.0
@@ -125,11 +131,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 def default_cache() -> Path:
     """Return the folder for converted models: `cache` under ASSAY_HOME or under the platform's own data folder."""
     home = os.environ.get("ASSAY_HOME")
-    if home:
-        return Path(home).expanduser() / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "assay" / "cache"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "assay" / "cache"
+    return (Path(home).expanduser() if home else data_folder()) / "cache"
 
 
 _SURVEYED: dict[str, Any] = {"platforms": {}}

@@ -38,7 +38,9 @@ def stamped_twin(connected: Any) -> socket.socket | None:
 
 def receive(twin: socket.socket) -> tuple[bytes, int | None]:
     """Return what is there and when it came, as a reading of the monotonic clock in ns; None where there is no stamp."""
-    data, document, _, _ = twin.recvmsg(_MOST, _ROOM)
+    # Sockets of Windows have no such method, and no stamps.
+    stamped: Any = twin
+    data, document, _, _ = stamped.recvmsg(_MOST, _ROOM)
     now, real = perf_counter_ns(), time_ns()
     for level, kind, content in document:
         if level == socket.SOL_SOCKET and kind == _STAMP and len(content) >= _MOMENT.size:

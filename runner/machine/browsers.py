@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from domain.operating_system import user_id
 from runner.machine.probes import Probe, ProbedDevice
 
 __all__ = ["Browser", "find_browsers", "probe_browser"]
@@ -25,6 +26,12 @@ _MACOS = (
     ("chromium", "/Applications/Chromium.app/Contents/MacOS/Chromium"),
     ("firefox", "/Applications/Firefox.app/Contents/MacOS/firefox"),
 )
+_WINDOWS = (
+    ("google-chrome", "Google/Chrome/Application/chrome.exe"),
+    ("microsoft-edge", "Microsoft/Edge/Application/msedge.exe"),
+    ("firefox", "Mozilla Firefox/firefox.exe"),
+)
+_PROGRAM_FOLDERS = ("PROGRAMFILES", "PROGRAMFILES(X86)", "LOCALAPPDATA")
 _TIMEOUT_S = 20
 _SOFTWARE = re.compile("swiftshader|llvmpipe|lavapipe|basic render|cpu", re.IGNORECASE)
 """Adapters that are the CPU in a GPU's clothes."""
@@ -64,6 +71,10 @@ def find_browsers() -> list[Browser]:
     browsers = [Browser(name=name, path=path) for name in _COMMANDS if (path := shutil.which(name))]
     if sys.platform == "darwin":
         browsers += [Browser(name=name, path=path) for name, path in _MACOS if Path(path).is_file()]
+    if sys.platform == "win32":
+        roots = [Path(root) for name in _PROGRAM_FOLDERS if (root := os.environ.get(name))]
+        places = [(name, root / path) for name, path in _WINDOWS for root in roots]
+        browsers += [Browser(name=name, path=str(path)) for name, path in places if path.is_file()]
     unique = {str(Path(browser.path).resolve()): browser for browser in reversed(browsers)}
     return list(reversed(unique.values()))
 
@@ -82,13 +93,15 @@ def _look(browser: Browser) -> dict[str, object]:
     """What the page saw, or `{"broke": why}`."""
     with tempfile.TemporaryDirectory(prefix="assay-browser-", ignore_cleanup_errors=True) as folder:
         page = Path(folder, "probe.html")
-        page.write_text(_PAGE)
+        page.write_text(_PAGE, encoding="utf-8")
         command = [browser.path, "--headless", "--no-first-run", f"--user-data-dir={folder}/profile"]
         command += ["--enable-unsafe-webgpu", "--virtual-time-budget=3000", "--dump-dom", page.as_uri()]
-        if hasattr(os, "geteuid") and os.geteuid() == 0:
+        if user_id() == 0:
             command.insert(1, "--no-sandbox")  # Chromium refuses to start as root with its sandbox
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+            done = subprocess.run(
+                command, capture_output=True, encoding="utf-8", errors="replace", timeout=_TIMEOUT_S, check=False
+            )
         except subprocess.TimeoutExpired:
             return {"broke": f"{browser.name} did not answer in {_TIMEOUT_S} s"}
         except OSError as error:

@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from domain.canonical import canonical
-from runner.machine.processor import processor
+from runner.machine.processor import WINDOWS_MACHINE, processor, registry_value
 
 __all__ = ["LIBRARIES", "environment", "nvidia_driver"]
 
@@ -57,7 +58,7 @@ def _facts() -> dict[str, Any]:
     facts: dict[str, Any] = {
         "driver": nvidia_driver(),
         "os": _os_name(),
-        "kernel": platform.release(),
+        "kernel": platform.version() if sys.platform == "win32" else platform.release(),
         "python": platform.python_version(),
         "libraries": _libraries(),
         "cpu": cpu.name,
@@ -93,6 +94,8 @@ def _libraries() -> dict[str, str]:
 def _os_name() -> str:
     if sys.platform == "darwin":
         return f"macOS {platform.mac_ver()[0]}"
+    if sys.platform == "win32":
+        return f"Windows {platform.release()}"
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
@@ -101,22 +104,18 @@ def _os_name() -> str:
 
 def _hypervisor() -> str:
     """The hypervisor's kind by the maker the firmware names, or `unknown`: product names can hold private words."""
+    words = [str(registry_value(WINDOWS_MACHINE, "SystemManufacturer") or "").lower()]
     for file in (_DMI / "sys_vendor", _DMI / "bios_vendor", Path("/sys/hypervisor/type")):
-        try:
-            word = file.read_text().lower()
-        except OSError:
-            continue
-        hypervisor = next((name for part, name in _HYPERVISORS.items() if part in word), None)
-        if hypervisor is not None:
-            return hypervisor
-    return "unknown"
+        with suppress(OSError):
+            words.append(file.read_text("utf-8").lower())
+    return next((name for word in words for part, name in _HYPERVISORS.items() if part in word), "unknown")
 
 
 @cache
 def nvidia_driver() -> str | None:
     """Return the version of the NVIDIA kernel driver, or None where there is none."""
     try:
-        loaded = Path("/proc/driver/nvidia/version").read_text()
+        loaded = Path("/proc/driver/nvidia/version").read_text("utf-8")
     except OSError:
         loaded = ""
     match = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", loaded)

@@ -46,7 +46,7 @@ def _room(folder: Path) -> int | None:
 
 def _number(path: Path) -> int | None:
     try:
-        text = path.read_text().strip()
+        text = path.read_text("utf-8").strip()
     except OSError:
         # Absent in the other version of control groups, and in a group without this controller.
         return None
@@ -55,7 +55,7 @@ def _number(path: Path) -> int | None:
 
 def _droppable(path: Path) -> int:
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text("utf-8").splitlines()
     except OSError:
         return 0
     counted = dict(line.split(" ", 1) for line in lines if " " in line)

@@ -14,7 +14,17 @@ from pathlib import Path
 import msgspec
 import psutil
 
-__all__ = ["Processor", "control_groups", "cpu_quota", "processor", "quota_of", "threads_allowed"]
+__all__ = [
+    "WINDOWS_MACHINE",
+    "Processor",
+    "affinity",
+    "control_groups",
+    "cpu_quota",
+    "processor",
+    "quota_of",
+    "registry_value",
+    "threads_allowed",
+]
 
 _INSTRUCTIONS = (
     "sse4_2",
@@ -79,15 +89,20 @@ class Processor(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def processor() -> Processor:
     """Return this machine's CPU as the operating system describes it. Environment variables have no say."""
-    return _macos() if sys.platform == "darwin" else _linux()
+    return {"darwin": _macos, "win32": _windows}.get(sys.platform, _linux)()
 
 
 def threads_allowed() -> int:
     """Return how many threads this process may run at once: its affinity, or a container's CPU quota if lower."""
-    with contextlib.suppress(AttributeError):  # macOS has no affinity
-        affinity = len(os.sched_getaffinity(0))
-        return max(1, min(affinity, int(cpu_quota() or affinity)))
-    return os.cpu_count() or 1
+    allowed = len(affinity() or ()) or os.cpu_count() or 1
+    return max(1, min(allowed, int(cpu_quota() or allowed)))
+
+
+def affinity() -> list[int] | None:
+    """Return the numbers of the processors that this process is bound to; None on macOS, which binds none."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return sorted(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else None
 
 
 def cpu_quota() -> float | None:
@@ -243,6 +258,62 @@ def _macos() -> Processor:
     )
 
 
+_WINDOWS_FEATURES = {
+    38: "sse4_2",
+    39: "avx",
+    40: "avx2",
+    41: "avx512f",
+    19: "asimd",
+    43: "asimddp",
+}
+"""Numbers of IsProcessorFeaturePresent (winnt.h, PF_…); it is not asked of fma, VNNI, bf16 and AMX, which have none."""
+_WINDOWS_PROCESSOR = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+WINDOWS_MACHINE = r"HARDWARE\DESCRIPTION\System\BIOS"
+
+
+def _windows() -> Processor:
+    name = registry_value(_WINDOWS_PROCESSOR, "ProcessorNameString") or platform.processor() or platform.machine()
+    megahertz = registry_value(_WINDOWS_PROCESSOR, "~MHz")
+    product = str(registry_value(WINDOWS_MACHINE, "SystemProductName") or "")
+    return Processor(
+        name=str(name).strip(),
+        vendor=_vendor(str(registry_value(_WINDOWS_PROCESSOR, "VendorIdentifier") or "")),
+        machine={"AMD64": "x86_64"}.get(platform.machine(), platform.machine().lower()),
+        sockets=1,
+        cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
+        threads=threads_allowed(),
+        instructions=_windows_instructions(),
+        cache_bytes={},
+        clock_hz=float(megahertz) * 1e6 if megahertz else None,
+        clock_source="registry ~MHz" if megahertz else None,
+        memory_bytes=int(psutil.virtual_memory().total),
+        quota_cpus=None,
+        virtual=re.search("virtual|vmware|kvm|qemu|hvm", product, re.IGNORECASE) is not None,
+    )
+
+
+def _windows_instructions() -> tuple[str, ...]:
+    """Return the instructions that Windows says are there."""
+    if sys.platform == "win32":
+        import ctypes
+
+        kernel = ctypes.windll.kernel32
+        present = {name for number, name in _WINDOWS_FEATURES.items() if kernel.IsProcessorFeaturePresent(number)}
+        return tuple(name for name in _INSTRUCTIONS if name in present)
+    return ()
+
+
+def registry_value(key: str, name: str) -> str | int | None:
+    """Return a value below HKEY_LOCAL_MACHINE of Windows' registry; None where it is absent, and on other systems."""
+    if sys.platform == "win32":
+        import winreg
+
+        with contextlib.suppress(OSError), winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as opened:
+            value: str | int = winreg.QueryValueEx(opened, name)[0]
+            return value
+    return None
+
+
 def _sysctl(key: str) -> str | None:
     done = subprocess.run(["/usr/sbin/sysctl", "-n", key], capture_output=True, text=True, timeout=5, check=False)
     return done.stdout.strip() or None if done.returncode == 0 else None
@@ -262,6 +333,6 @@ def _fields(block: str) -> dict[str, str]:
 def _read(path: Path) -> str | None:
     """The file's text without its last line end, or None where it is absent or closed to us."""
     try:
-        return path.read_text().strip()
+        return path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return None

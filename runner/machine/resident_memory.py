@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ def status_bytes(name: str) -> int | None:
     """Return an amount in this process's status file (`VmHWM`, `VmSwap`), in bytes; None where Linux does not say."""
     if not _STATUS.exists():
         return None
-    for line in _STATUS.read_text().splitlines():
+    for line in _STATUS.read_text("utf-8").splitlines():
         if line.startswith(name + ":"):
             return int(line.split()[1]) * 1024
     return None
@@ -29,8 +28,15 @@ def peak_memory_bytes() -> int:
     peak = status_bytes("VmHWM")
     if peak is not None:
         return peak
-    scale = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    else:  # noqa: RET505 - a type checker for Windows skips this branch
+        import resource
+
+        scale = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
 
 def resident_memory_bytes() -> int:

@@ -163,4 +163,4 @@ def _growth(before: int | None, after: int | None) -> float | None:
 def _governor() -> str | None:
     """Return what steers the clock of the first processor (Linux: cpufreq), or None where nothing says."""
     file = _GOVERNOR / f"cpu{processors()[0]}" / "cpufreq" / "scaling_governor"
-    return file.read_text().strip() if file.exists() else None
+    return file.read_text("utf-8").strip() if file.exists() else None

@@ -17,7 +17,7 @@ from types import FrameType
 import msgspec
 import psutil
 
-from runner.machine.processor import control_groups
+from runner.machine.processor import affinity, control_groups
 from runner.machine.resident_memory import status_bytes
 
 __all__ = ["Between", "Reading", "between", "clock_hz", "counted_stops", "processors", "reading"]
@@ -55,9 +55,7 @@ class Between(msgspec.Struct, frozen=True, kw_only=True):
 
 def processors() -> list[int]:
     """Return the numbers of the processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    return affinity() or list(range(os.cpu_count() or 1))
 
 
 def reading(ranks: Sequence[int] = ()) -> Reading:
@@ -113,21 +111,22 @@ def _share(value: float) -> float:
 def counted_stops() -> Iterator[list[int]]:
     """Count how often this process is continued after a stop; the list has one entry for each.
 
-    A signal can only be watched from the main thread; elsewhere the list stays empty.
+    A signal can only be watched from the main thread; elsewhere, and on Windows, which has none, the list stays empty.
     """
     seen: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         seen.append(number)
 
-    if threading.current_thread() is not threading.main_thread():
+    continued = getattr(signal, "SIGCONT", None)
+    if continued is None or threading.current_thread() is not threading.main_thread():
         yield seen
         return
-    before = signal.signal(signal.SIGCONT, note)
+    before = signal.signal(continued, note)
     try:
         yield seen
     finally:
-        signal.signal(signal.SIGCONT, before)
+        signal.signal(continued, before)
 
 
 def clock_hz() -> float | None:
@@ -182,6 +181,6 @@ def _swap_bytes() -> int | None:
 def _text(path: Path) -> str | None:
     """Return a small file's text, or None where it is absent, closed to us or gone since its folder was listed."""
     try:
-        return path.read_text().strip()
+        return path.read_text("utf-8").strip()
     except OSError:
         return None

@@ -95,7 +95,7 @@ def resolve(
     if name.startswith(TIMM_PREFIX):
         return _timm_source(name, choice)
     entry = find(name)
-    if folder.exists() and (entry is None or os.sep in name):
+    if folder.exists() and (entry is None or "/" in name or os.sep in name):
         return _directory_source(folder, choice, trust_remote_code, allow_pickle)
     if entry is not None:
         return _catalogue_source(entry, choice, allow_pickle)

@@ -188,7 +188,7 @@ class Qnn(OnnxRuntime):
             own, nodes = self._profiled(
                 self._opened(str(self._path), threads=threads, profile=str(Path(folder) / "own"), layers=str(layers))
             )
-            text = layers.read_text(errors="replace") if layers.exists() else ""
+            text = layers.read_text("utf-8", errors="replace") if layers.exists() else ""
         total = whole.total()
         # A graph that the backend took is one node of the profile, whose FLOPs nothing tells: they are the rest.
         left = 0 if any(of == self.provider for of, _ in own) else own.total()

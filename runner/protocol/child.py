@@ -1,4 +1,4 @@
-"""The child process: reads one task from standard input, does it, and reports on its pipe. `python -m runner.protocol.child`."""
+"""The child process: reads one task from standard input, does it, and reports on its standard output. `python -m runner.protocol.child`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from typing import Any
 
 import msgspec
@@ -16,7 +17,6 @@ from domain.errors import AssayError, PartMissing, PlatformUnavailable, Unsuppor
 from runner.campaign import discovery, execution
 from runner.machine.devices.nvidia_facts import DEVICE_LOST, lost_reasons
 from runner.machine.scrub import scrub
-from runner.protocol.parent import CHILD_DESCRIPTOR
 from runner.protocol.tasks import (
     Calibrate,
     Convert,
@@ -34,7 +34,7 @@ from runner.protocol.tasks import (
     Verify,
 )
 
-__all__ = ["Speaker", "classify", "die_with_parent", "main"]
+__all__ = ["Speaker", "classify", "connect", "main"]
 
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|out_of_(host|device|_)*memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
@@ -82,11 +82,8 @@ def classify(error: BaseException) -> tuple[str, str | None]:
 
 def main() -> int:
     """Do the task; 0 where it was done, 1 where it failed in an orderly way."""
-    die_with_parent()
-    descriptor = int(os.environ.pop(CHILD_DESCRIPTOR))
-    os.set_inheritable(descriptor, False)
-    speaker = Speaker(descriptor)
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    speaker, line = connect()
+    task = msgspec.json.decode(line, type=Task)
     try:
         speaker.say(Finished(result=_do(task, speaker)))
     except Exception as error:
@@ -129,10 +126,31 @@ def _do(task: Task, speaker: Speaker) -> Any:
             return importlib.import_module("..calibration.measuring", __package__).calibrate(task, speaker, _failed)
 
 
-def die_with_parent() -> None:
-    """On Linux, ask to be killed when the parent is: an orphan would disturb the next measurement."""
+def connect() -> tuple[Speaker, bytes]:
+    """Take over the standard streams: return who speaks to the parent, and the line with the task.
+
+    What libraries print goes to standard error from now on, and programs that they start read nothing. This process ends
+    with its parent: an orphan would disturb the next measurement.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    speaker = Speaker(os.dup(1))
+    os.dup2(2, 1)
+    line = sys.stdin.buffer.readline()
+    parent = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    if sys.platform != "linux":
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    return speaker, line
+
+
+def _end_with(parent: int) -> None:
+    """Wait for the end of what the parent writes, which comes when it is gone, and end this process."""
+    while os.read(parent, 1):
+        continue
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,39 @@
 """One task in one child process: started, watched without work, and cleaned up whatever happens.
 
-The parent waits in the kernel for the child's pipe. A memory limit is watched from outside ten times a second,
-because a limit on address space would count what torch reserves and never touches.
+The parent waits in the kernel for what the child says on its standard output. A memory limit is watched from outside
+ten times a second, because a limit on address space would count what torch reserves and never touches.
 """
 
 from __future__ import annotations
 
 import os
-import selectors
+import queue
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import IO, Any
 
 import msgspec
+import psutil
 
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
 from runner.machine.scrub import scrub
-from runner.protocol.tasks import Failed, Finished, KernelReport, Message, Partial, Reached, Task
+from runner.protocol.tasks import Failed, Finished, FollowingTask, KernelReport, Message, Partial, Reached, Task
 
-__all__ = ["CHILD_DESCRIPTOR", "Ended", "exit_failure", "run_task", "system_oom_kills"]
+__all__ = ["Ended", "decoded", "descendants", "end_tree", "exit_failure", "run_task", "send_task", "system_oom_kills"]
 
-CHILD_DESCRIPTOR = "ASSAY_CHILD_DESCRIPTOR"
-"""Environment variable with the number of the pipe that the child writes its messages to."""
 _MEMORY_LOOK_S = 0.1
 _END_S = 30.0
+_LISTEN_S = 1.0
+_INTERRUPT_S = 0.5
+"""How long Ctrl-C may wait on Windows, where it does not wake a thread that waits."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,56 +89,54 @@ class _Watched:
         self._last: Finished | Failed | None = None
         self._cause: str | None = None
         self._kills = system_oom_kills()
-        self._read, write = os.pipe()
-        try:
-            self.process = self._start(write)
-        finally:
-            os.close(write)
-        assert self.process.stdin is not None
-        # A child that died at once says how by its exit status.
-        with suppress(BrokenPipeError), self.process.stdin as pipe:
-            pipe.write(msgspec.json.encode(task))
+        self.process = self._start()
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        send_task(self.process, task)
 
-    def _start(self, write: int) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, CHILD_DESCRIPTOR: str(write), "TOKENIZERS_PARALLELISM": "false"}
+    def _start(self) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
         root = str(Path(__file__).resolve().parents[__name__.count(".")])
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         return subprocess.Popen(
             [sys.executable, "-P", "-m", f"{__package__}.child"],
             stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
             env=environment,
-            pass_fds=(write,),
             start_new_session=True,
         )
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as pipe:
+            for line in pipe:
+                self._lines.put(line)
+        self._lines.put(None)
 
     def follow(self) -> None:
         """Read messages until the child closes its pipe, its time is over or its memory is past the limit."""
         deadline = monotonic() + self._timeout_s
-        pending = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._read, selectors.EVENT_READ)
-            while True:
-                left = deadline - monotonic()
-                if left <= 0:
-                    self._cause = "timeout"
+        longest = _INTERRUPT_S if sys.platform == "win32" else self._timeout_s
+        while self._last is None:
+            left = deadline - monotonic()
+            if left <= 0:
+                self._cause = "timeout"
+                return
+            try:
+                line = self._lines.get(timeout=min(left, longest if self._limit is None else _MEMORY_LOOK_S))
+            except queue.Empty:
+                if self._over_limit():
+                    self._cause = "memory"
                     return
-                if not selector.select(left if self._limit is None else min(left, _MEMORY_LOOK_S)):
-                    if self._over_limit():
-                        self._cause = "memory"
-                        return
-                    continue
-                chunk = os.read(self._read, 1 << 16)
-                if not chunk:
-                    return
-                *lines, pending = (pending + chunk).split(b"\n")
-                for line in lines:
-                    self._take(msgspec.json.decode(line, type=Message))
-                if self._last is not None:
-                    return
+                continue
+            if line is None:
+                return
+            self._take(line)
 
-    def _take(self, message: Message) -> None:
+    def _take(self, line: bytes) -> None:
+        message = decoded(line, Message)
         if isinstance(message, Reached):
             self._stages.append(message.stage)
             if self._on_stage:
@@ -142,31 +144,31 @@ class _Watched:
         elif isinstance(message, Partial):
             if self._on_partial:
                 self._on_partial(message.result)
-        else:
+        elif message is not None:
             self._last = message
 
     def _over_limit(self) -> bool:
         if self._limit is None:
             return False
-        import psutil
-
         try:
             child = psutil.Process(self.process.pid)
-            each = (child, *child.children()) if self._ranks else (child,)
+            # The python of a virtual environment on Windows is a small program that starts the real one.
+            family = self._ranks or sys.platform == "win32"
+            each = (child, *child.children(recursive=True)) if family else (child,)
             return bool(sum(process.memory_info().rss for process in each) > self._limit)
         except psutil.NoSuchProcess:
             return False
 
     def end(self) -> None:
-        """Kill what is left of the child's group and collect its exit status."""
-        # A child that is not yet reaped keeps its group's number, so this reaches only what the child has started.
-        # One that died by itself keeps the status it died with.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """Kill the child and what it has started, and collect its exit status."""
+        end_tree(self.process)
         # A driver that hangs keeps a killed process; whoever waits for it would hang too.
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=_END_S)
-        os.close(self._read)
+        assert self.process.stdin is not None
+        with suppress(OSError):
+            self.process.stdin.close()
+        self._listener.join(_LISTEN_S)
 
     def ended(self) -> Ended:
         """Return how it ended."""
@@ -210,10 +212,57 @@ class _Watched:
         return self._log.read().decode(errors="replace").strip()
 
 
+def send_task(process: subprocess.Popen[bytes], task: Task | FollowingTask) -> None:
+    """Write a child's task to its standard input, which stays open: its end tells the child that this process is gone."""
+    assert process.stdin is not None
+    # A child that died at once says how by its exit status.
+    with suppress(OSError):
+        process.stdin.write(msgspec.json.encode(task) + b"\n")
+        process.stdin.flush()
+
+
+def decoded(line: bytes, kind: Any) -> Any:
+    """Return the message of a kind that a line is.
+
+    None is printed by something that an interpreter loads before our code, or cut off by the death of who wrote it.
+    """
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except msgspec.DecodeError:
+        return None
+
+
+def end_tree(process: subprocess.Popen[bytes]) -> None:
+    """Kill a child that was started with `start_new_session`, and what it has started, also where it is dead already."""
+    if sys.platform == "win32":
+        for each in [*descendants(process.pid)]:
+            with suppress(psutil.Error):
+                each.kill()
+        with suppress(PermissionError):
+            process.kill()
+    else:
+        # A child that is not yet reaped keeps its group's number, so this reaches only what the child has started.
+        # One that died by itself keeps the status it died with.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def descendants(pid: int) -> Iterator[psutil.Process]:
+    """Yield what a process has started, and what that has. Windows tells it of a dead process too while its handle is open."""
+    by_parent = defaultdict(list)
+    for process in psutil.process_iter(["ppid"]):
+        by_parent[process.info["ppid"]].append(process)
+    parents = [pid]
+    while parents:
+        for process in by_parent.pop(parents.pop(), ()):
+            yield process
+            parents.append(process.pid)
+
+
 def exit_failure(code: int, stage: str, tail: str, oom_kill: bool, who: str = "the child") -> Failed:
     """Say what an exit status without a last message means."""
     said = f" Its last words: {scrub(tail)}" if tail else ""
-    if code == -signal.SIGKILL and oom_kill:
+    if oom_kill and _signal_name(code) == "SIGKILL":
         return Failed(
             stage=stage,
             outcome="out_of_memory",
@@ -221,8 +270,8 @@ def exit_failure(code: int, stage: str, tail: str, oom_kill: bool, who: str = "t
             message=f"the operating system ended {who} for memory in stage {stage}.",
             remedy="Take a smaller workload or precision, or a machine with more memory.",
         )
-    if code < 0:
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    name = _signal_name(code) or _WINDOWS_DEATHS.get(code)
+    if name:
         return Failed(
             stage=stage,
             outcome="error",
@@ -239,10 +288,30 @@ def exit_failure(code: int, stage: str, tail: str, oom_kill: bool, who: str = "t
     )
 
 
+_WINDOWS_DEATHS = {
+    0xC0000005: "ACCESS_VIOLATION",
+    0xC0000017: "NO_MEMORY",
+    0xC000001D: "ILLEGAL_INSTRUCTION",
+    0xC0000135: "DLL_NOT_FOUND",
+    0xC0000142: "DLL_INIT_FAILED",
+    0xC00000FD: "STACK_OVERFLOW",
+    0xC0000374: "HEAP_CORRUPTION",
+    0xC0000409: "STACK_BUFFER_OVERRUN",
+}
+"""Exit statuses of processes that Windows ended."""
+
+
+def _signal_name(code: int) -> str | None:
+    """Return the name of the signal that an exit status of `subprocess` stands for; None where the process exited."""
+    if code >= 0:
+        return None
+    return signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+
+
 def system_oom_kills() -> int:
     """Return how many processes Linux has ended for memory since it started; 0 where it does not say."""
     path = Path("/proc/vmstat")
     if not path.exists():
         return 0
-    line = next((line for line in path.read_text().splitlines() if line.startswith("oom_kill ")), "oom_kill 0")
+    line = next((line for line in path.read_text("ascii").splitlines() if line.startswith("oom_kill ")), "oom_kill 0")
     return int(line.split()[1])

@@ -1,11 +1,10 @@
-"""A rank beside the first one of a split model: `python -m runner.protocol.rank_worker N` does what the first rank says.
+"""A rank beside the first one of a split model: `python -m runner.protocol.rank_worker` does what the first rank says.
 
-It reads its task from standard input and writes what it took, or why it failed, on the pipe of that number.
+It reads its task from standard input and writes what it took, or why it failed, on its standard output.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from runner.measure.prepared_case import alone, available, built_for, set_thread
 from runner.measure.workloads import purpose_of
 from runner.platforms.base import Generator, Settings
 from runner.platforms.splitting import meet
-from runner.protocol.child import Speaker, classify, die_with_parent
+from runner.protocol.child import Speaker, classify, connect
 from runner.protocol.ranks import Word, address, device_type, report_of, said
 from runner.protocol.tasks import Failed, FollowingTask
 
@@ -25,9 +24,8 @@ __all__ = ["main"]
 
 def main() -> int:
     """Follow until the first rank ends this process; 1 where it failed by itself."""
-    die_with_parent()
-    speaker = Speaker(int(sys.argv[1]))
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=FollowingTask)
+    speaker, line = connect()
+    task = msgspec.json.decode(line, type=FollowingTask)
     try:
         _Following(task).follow(speaker)
     except Exception as error:

@@ -7,7 +7,6 @@ is in the time of a call. A rank that ends is the failure of the case, whatever 
 from __future__ import annotations
 
 import functools
-import os
 import queue
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from runner.machine.resident_memory import peak_memory_bytes
 from runner.measure.workloads import purpose_of
 from runner.platforms.base import Platform, Rank
 from runner.platforms.splitting import meet
-from runner.protocol.parent import exit_failure, system_oom_kills
+from runner.protocol.parent import decoded, exit_failure, send_task, system_oom_kills
 from runner.protocol.tasks import Case, Failed, FollowingTask, RankReport
 
 __all__ = ["Ranks", "Word", "address", "device_type", "report_of", "require_splittable", "said"]
@@ -119,28 +118,23 @@ class Ranks:
         return [process.pid for process in self._processes]
 
     def _start(self, task: FollowingTask) -> subprocess.Popen[bytes]:
-        read, write = os.pipe()
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", f"{__package__}.rank_worker", str(write)],
-            stdin=subprocess.PIPE,
-            pass_fds=(write,),
+            [sys.executable, "-P", "-m", f"{__package__}.rank_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        os.close(write)
-        assert process.stdin is not None
-        with process.stdin as pipe:
-            pipe.write(msgspec.json.encode(task))
-        threading.Thread(target=self._listen, args=(task.rank.index, process, read), daemon=True).start()
+        send_task(process, task)
+        threading.Thread(target=self._listen, args=(task.rank.index, process), daemon=True).start()
         return process
 
-    def _listen(self, index: int, process: subprocess.Popen[bytes], read: int) -> None:
+    def _listen(self, index: int, process: subprocess.Popen[bytes]) -> None:
         """Take what a rank says until it ends, which no rank does before this process, and tell that as a failure."""
         name, failed = f"rank {index} of {self.size}", None
-        with os.fdopen(read, "rb") as lines:
+        assert process.stdout is not None
+        with process.stdout as lines:
             for line in lines:
-                message = msgspec.json.decode(line, type=RankReport | Failed)
+                message = decoded(line, RankReport | Failed)
                 if isinstance(message, RankReport):
                     self._reports.put(message)
-                else:
+                elif message is not None:
                     failed = msgspec.structs.replace(message, message=f"{name}: {message.message}")
                     time.sleep(_GRACE_S)
         code, stage = process.wait(), self._speaker.stage

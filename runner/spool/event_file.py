@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
 
-from domain.errors import UsageError
+from domain.errors import ServiceUnavailable, UsageError
 from domain.events import EVENT_LIMIT_BYTES
 
 __all__ = ["EventFile", "Line", "numbered_lines", "read_lines"]
@@ -158,22 +158,24 @@ class EventFile:
                 self._drop_partial_line(self._file)
 
     def _compressed(self, kept: bool) -> tuple[IO[bytes], Any]:
-        """Open a stream that holds the whole lines of the old one, which stays in place until then."""
+        """Open a stream behind the whole lines of the old one, which stays in place until they are on the disk.
+
+        What is written from now on is a member of its own in the file: Windows gives no open file another name.
+        """
         if not kept:
             return _gzip_stream(self.path)
         target = self.path.with_name(f".{self.path.name}.part")
-        file, stream = _gzip_stream(target)
         try:
-            stream.writelines(line + b"\n" for line in read_lines(self.path, whole_only=True))
-            stream.flush()
-            os.fsync(file.fileno())
+            file, stream = _gzip_stream(target)
+            with file, stream:
+                stream.writelines(line + b"\n" for line in read_lines(self.path, whole_only=True))
+                stream.flush()
+                os.fsync(file.fileno())
             target.replace(self.path)
         except BaseException:
-            stream.close()
-            file.close()
             target.unlink(missing_ok=True)
             raise
-        return file, stream
+        return _gzip_stream(self.path, "ab")
 
     @staticmethod
     def _drop_partial_line(file: IO[bytes]) -> None:
@@ -190,23 +192,38 @@ class EventFile:
         file.seek(whole)
 
     def write(self, event: dict[str, Any]) -> None:
-        """Write one event and wait until it is on the disk."""
-        if self._file is None:
-            self._open(kept=False)
-        assert self._file is not None
-        self._stream.write(msgspec.json.encode(event) + b"\n")
-        self._stream.flush()
-        os.fsync(self._file.fileno())
+        """Write one event and wait until it is on the disk; ServiceUnavailable where the disk does not take it."""
+        try:
+            if self._file is None:
+                self._open(kept=False)
+            assert self._file is not None
+            self._stream.write(msgspec.json.encode(event) + b"\n")
+            self._stream.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
+        """Close the file; ServiceUnavailable where the disk does not take the rest."""
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        try:
             self._stream.close()
-            self._file.close()
+            file.close()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> ServiceUnavailable:
+        return ServiceUnavailable(
+            f"{self.path} cannot be written: {error.strerror}.",
+            field="out",
+            remedy="Its whole lines are safe. Make room, and go on with --resume.",
+        )
 
 
-def _gzip_stream(path: Path) -> tuple[IO[bytes], Any]:
-    file = path.open("wb")
+def _gzip_stream(path: Path, mode: Literal["wb", "ab"] = "wb") -> tuple[IO[bytes], Any]:
+    file = path.open(mode)
     return file, gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
 
 

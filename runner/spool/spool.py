@@ -112,11 +112,14 @@ class Spool:
         self._connection.close()
 
     def put(self, events: Sequence[dict[str, Any]]) -> None:
-        """Keep the events, all or none; SpoolFull where they would pass the limit. Known ids are left as they are."""
+        """Keep the events, all or none. Known ids are left as they are.
+
+        SpoolFull where they would pass the limit, ServiceUnavailable where the disk does not take them.
+        """
         rows = [(event["id"], encode_event(event)) for event in events]
         size = sum(len(body) for _, body in rows)
-        self._begin()
         try:
+            self._begin()
             held = self.size_bytes()
             if held + size > self.limit_bytes:
                 raise SpoolFull(
@@ -125,10 +128,21 @@ class Spool:
                     remedy="Flush the spool to a service, or raise its limit. Measuring stops until then.",
                 )
             self._connection.executemany(_PUT, rows)
-        except BaseException:
-            self._connection.execute("rollback")
+            self._connection.execute("commit")
+        except BaseException as error:
+            # SQLite has rolled back by itself where the disk is full.
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            if isinstance(error, sqlite3.OperationalError):
+                raise self._unwritable(error) from error
             raise
-        self._connection.execute("commit")
+
+    def _unwritable(self, error: sqlite3.OperationalError) -> ServiceUnavailable:
+        return ServiceUnavailable(
+            f"the spool {self.path} cannot be written: {error}.",
+            field="spool",
+            remedy="See whether its disk is full. What it held is safe; measuring stops until then.",
+        )
 
     def _begin(self) -> None:
         self._connection.execute("begin immediate")

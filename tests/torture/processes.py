@@ -25,8 +25,9 @@ import domain
 from assay.client import Client
 from assay.service import free_port
 from domain.errors import AssayError, ServiceUnavailable
+from ingest.log.embedded import EmbeddedServer
 from ingest.log.migrate import upgrade
-from ingest.log.postgres import Database, EmbeddedServer, open_database
+from ingest.log.postgres import Database, open_database
 
 __all__ = ["Postgres", "Served", "postgres", "until"]
 

@@ -13,7 +13,7 @@ import msgspec
 import rich_click as click
 
 from assay.cli.options import AS_OF, served
-from assay.cli.output import answers, grid, print_json, say
+from assay.cli.output import answers, grid, print_json, say, write_json
 from assay.cli.output_files import OutputFile, overwritable
 from assay.cli.tables import comparison_table
 from presentation import formatting
@@ -87,12 +87,14 @@ def query(
     if form == "table" and out is None:
         answers().print(comparison_table([dict(zip(columns, row, strict=True)) for row in rows], columns))
         return 0
-    text = _csv(columns, rows) if form == "csv" else _json(columns, rows)
     if out is not None:
+        text = _csv(columns, rows) if form == "csv" else _json(columns, rows) + "\n"
         with Staged(force=force) as staged:
-            staged.file(out).write_text(text, encoding="utf-8")
+            staged.file(out).write_text(text, encoding="utf-8", newline="")
+    elif form == "csv":
+        sys.stdout.write(_csv(columns, rows))
     else:
-        sys.stdout.write(text)
+        write_json(_json(columns, rows))
     return 0
 
 
@@ -115,7 +117,7 @@ def _tell_schema(document: dict[str, Any], form: str, *, alone: bool) -> int:
 
 def _json(columns: list[str], rows: list[list[Any]]) -> str:
     result = [dict(zip(columns, row, strict=True)) for row in rows]
-    return msgspec.json.format(msgspec.json.encode(result)).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(result)).decode()
 
 
 def _csv(columns: list[str], rows: list[list[Any]]) -> str:

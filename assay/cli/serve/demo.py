@@ -21,6 +21,7 @@ from assay.cli.output import answers, grid, notes
 from assay.cli.tables import doubts, failures_table, measurements_table, verifications_table
 from domain.answers import Recommendation
 from domain.errors import ServiceUnavailable
+from domain.operating_system import require_service_support
 from presentation import formatting
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def demo(budget_s: float, port: int | None, dashboard_port: int | None) -> int:
     from assay.home import find_home
     from assay.service import up
 
+    require_service_support()
     began = time.monotonic()
     home = find_home()
     with ExitStack() as stack:

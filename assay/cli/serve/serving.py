@@ -11,6 +11,7 @@ from typing import NoReturn
 import rich_click as click
 
 from assay.cli.output import notes, say
+from domain.operating_system import require_service_support
 
 __all__ = ["dashboard", "serve", "up"]
 
@@ -58,6 +59,7 @@ def serve(
     from assay.service import Settings
     from assay.service import serve as run
 
+    require_service_support()
     settings = Settings(
         home=find_home(),
         role=role,
@@ -111,6 +113,7 @@ def up(port: int, dashboard_port: int) -> int:
     from assay.home import find_home
     from assay.service import up as bring_up
 
+    require_service_support()
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

@@ -97,7 +97,7 @@ def _key_text(public_key: str | None, source: str | None) -> str | None:
         return PublicKey(make_key(find_home().path)).text
     path = Path(public_key)
     try:
-        return path.read_text() if path.is_file() else public_key
+        return path.read_text("utf-8") if path.is_file() else public_key
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}.", field="public_key", remedy="Check the path.") from error
 

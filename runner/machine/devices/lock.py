@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import tempfile
 from pathlib import Path
 
 from domain.errors import TooBusy
+from domain.operating_system import lock, unlock
 
 __all__ = ["DeviceLock", "take"]
 
@@ -24,6 +24,7 @@ class DeviceLock:
 
     def close(self) -> None:
         """Let others measure."""
+        unlock(self._descriptor)
         os.close(self._descriptor)
 
 
@@ -32,21 +33,19 @@ def take(key: str, folder: Path | None = None) -> DeviceLock:
     path = (folder or Path(tempfile.gettempdir())) / f"assay-device-{_NOT_NAME.sub('-', key)}.lock"
     # The file stays: removing it would let two hold locks of the same name.
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except PermissionError:
         # Somebody else's, which can be locked and not written.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        descriptor = os.open(path, os.O_RDONLY)
+    if not lock(descriptor):
         holder = os.read(descriptor, 32).decode(errors="replace").strip()
         os.close(descriptor)
         raise TooBusy(
             f"another runner measures on {key}{f' (process {holder})' if holder else ''}; both would be slower than they are.",
             field="device",
             remedy="Wait until it has ended and run again with --resume, or name another device.",
-        ) from None
+        )
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
     return DeviceLock(descriptor)

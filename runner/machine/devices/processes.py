@@ -27,7 +27,7 @@ def own_names(status: Path = _STATUS) -> frozenset[int]:
     """
     result = {os.getpid()}
     if status.exists():
-        line = next((line for line in status.read_text().splitlines() if line.startswith("NSpid:")), "")
+        line = next((line for line in status.read_text("utf-8").splitlines() if line.startswith("NSpid:")), "")
         result |= {int(word) for word in line.split()[1:]}
     return frozenset(result)
 

@@ -60,7 +60,7 @@ def find_battery(root: Path = SUPPLIES) -> Battery | Unread:
 
 def _word(file: Path) -> str | None:
     try:
-        return file.read_text().strip()
+        return file.read_text("utf-8").strip()
     except OSError:
         return None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import IO, Any, ClassVar
 
+from domain.operating_system import user_id
 from domain.performance.energy import PowerReading
 from runner.measure.power.battery import find_battery
 from runner.measure.power.meter import Meter, Unread
@@ -42,8 +43,8 @@ class Rapl:
 
     def __init__(self, folders: list[Path]) -> None:
         self._files = [folder / "energy_uj" for folder in folders]
-        self._range = [int((folder / "max_energy_range_uj").read_text()) for folder in folders]
-        self._last = [int(file.read_text()) for file in self._files]
+        self._range = [int((folder / "max_energy_range_uj").read_text("utf-8")) for folder in folders]
+        self._last = [int(file.read_text("utf-8")) for file in self._files]
         self._total = 0
         self._names = [_name(folder) for folder in folders]
 
@@ -55,7 +56,7 @@ class Rapl:
     def read(self) -> PowerReading:
         """Return the energy of all zones since this meter was made."""
         try:
-            now = [int(file.read_text()) for file in self._files]
+            now = [int(file.read_text("utf-8")) for file in self._files]
         except (OSError, ValueError):
             return PowerReading(at_s=perf_counter())
         at = perf_counter()
@@ -98,7 +99,7 @@ def find_rapl(root: Path = POWERCAP) -> Rapl | Unread:
 
 def _name(folder: Path) -> str:
     try:
-        return (folder / "name").read_text().strip()
+        return (folder / "name").read_text("utf-8").strip()
     except OSError:
         return ""
 
@@ -166,7 +167,7 @@ def find_powermetrics() -> Powermetrics | Unread:
     if platform.system() != "Darwin" or program is None:
         return Unread("powermetrics is part of macOS.")
     command = [program, "--samplers", "cpu_power,gpu_power,ane_power", "-i", str(_INTERVAL_MS), "-f", "plist"]
-    if os.geteuid() == 0:
+    if user_id() == 0:
         return Powermetrics(command)
     allowed = subprocess.run(["sudo", "-n", "-l", program], capture_output=True, timeout=10, check=False)
     if allowed.returncode:

@@ -69,6 +69,6 @@ def _micro(file: Path | None) -> float | None:
 
 def _text(file: Path) -> str | None:
     try:
-        return file.read_text().strip()
+        return file.read_text("utf-8").strip()
     except OSError:
         return None

@@ -32,9 +32,16 @@ READ_ONLY = [
 ]
 
 
-def typed(home: Path, *words: str, another: bool = False, folder: Path | None = None) -> tuple[int, str]:
-    """Run a verb, in `folder`, and as another user where root's rights would hide what is to be seen."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+def typed(
+    home: Path, *words: str, another: bool = False, folder: Path | None = None, unset: bool = False
+) -> tuple[int, str]:
+    """Run a verb, in `folder`, and as another user where root's rights would hide what is to be seen.
+
+    With `unset` ASSAY_HOME is not set, and `home` is that of the user.
+    """
+    left_out = ("ASSAY_", "XDG_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    environment |= {"HOME": str(home)} if unset else {"ASSAY_HOME": str(home)}
     command = [sys.executable, "-m", "assay.cli", *words]
     if another:
         # It may read what this interpreter is made of, wherever it lies, and write nowhere.
@@ -42,7 +49,7 @@ def typed(home: Path, *words: str, another: bool = False, folder: Path | None = 
         command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *rights, *command]
     ended = subprocess.run(
         command,
-        env=environment | {"ASSAY_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=environment | {"PYTHONDONTWRITEBYTECODE": "1"},
         cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -80,6 +87,17 @@ def test_read_only_home_is_one_sentence(read_only, tmp_path):
     # `export` looks at the place of its file first.
     places = (str(read_only), str(folder))
     assert {words: told for words, told in said.items() if not any(sentence(*told, place) for place in places)} == {}
+
+
+@pytest.mark.skipif(
+    os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root writes everywhere, and there is no setpriv"
+)
+@pytest.mark.parametrize("words", [["bench", "bert-base-uncased", "--platform", "cpu"], ["spool", "list"]])
+def test_read_only_home_of_the_user_names_the_variable_that_helps(read_only, tmp_path, words):
+    tmp_path.chmod(0o777)
+    status, said = typed(read_only, *words, another=os.geteuid() == 0, folder=tmp_path, unset=True)
+    assert sentence(status, said, str(read_only)) and "ASSAY_HOME" in said
+    assert list(read_only.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from alembic.runtime.migration import MigrationContext
 from domain.canonical import digest as canonical_digest
 from domain.errors import ServiceUnavailable, UsageError
 from ingest.log import migrate
-from ingest.log.postgres import EmbeddedServer, open_database
+from ingest.log.embedded import EmbeddedServer
+from ingest.log.postgres import open_database
 from ingest.log.schema import metadata
 
 OWNER = """

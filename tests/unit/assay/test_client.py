@@ -188,6 +188,16 @@ def test_no_other_answer_is_tried_again(scripted, status):
     assert len(server.asked) == 1
 
 
+def test_proxy_of_the_environment_is_not_between_a_program_and_its_service(scripted, monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    server = scripted((200, {}, {"log_position": 7}))
+    with Client(server.url, patience_s=0) as client:
+        assert client.ready() == {"log_position": 7}
+
+
 def test_patience_has_an_end(scripted):
     server = scripted(problem("too-busy", 429, remedy="Retry."))
     with Client(server.url, patience_s=0.3) as client, pytest.raises(TooBusy):

@@ -13,6 +13,7 @@ import pytest
 from assay.home import find_home, own, running
 from assay.service import free_port
 from domain.errors import ServiceUnavailable, UsageError
+from runner.campaign.campaign import default_cache
 
 
 def test_the_directory_that_is_named_is_made(tmp_path, monkeypatch):
@@ -24,14 +25,26 @@ def test_the_directory_that_is_named_is_made(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("platform", "place"),
-    [("linux", ".local/share/assay"), ("darwin", "Library/Application Support/assay")],
+    [
+        ("linux", ".local/share/assay"),
+        ("darwin", "Library/Application Support/assay"),
+        ("win32", "AppData/Local/assay"),
+    ],
 )
 def test_without_a_name_it_is_the_platforms_own_place(tmp_path, monkeypatch, platform, place):
     monkeypatch.delenv("ASSAY_HOME", raising=False)
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     assert find_home().path == tmp_path / place
+
+
+def test_windows_own_folder_of_data_goes_before_the_home(tmp_path, monkeypatch):
+    monkeypatch.delenv("ASSAY_HOME", raising=False)
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "moved"))
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert find_home().path == tmp_path / "moved" / "assay" == default_cache().parent
 
 
 def test_a_place_that_cannot_be_is_named(tmp_path):

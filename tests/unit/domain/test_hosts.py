@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from domain.canonical import DEEPEST, require_shallow
 from domain.errors import MalformedBody, UsageError
 from domain.hosts import allowed_hosts, is_same_origin
-from domain.interchange import DEEPEST, require_shallow
 
 
 @pytest.mark.parametrize(
