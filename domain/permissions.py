@@ -1,4 +1,4 @@
-"""Who may append which event: for each type the scope that a token needs, and the rule on whose facts it may touch.
+"""Tokens and who may append which event: for each type the scope that a token needs, and the rule on whose facts it may touch.
 
 The table stands in docs/events.md, "Who may append what", for people; a test keeps the two the same.
 """
@@ -6,7 +6,8 @@ The table stands in docs/events.md, "Who may append what", for people; a test ke
 from __future__ import annotations
 
 import re
-from typing import Literal
+from datetime import datetime
+from typing import Literal, get_args
 
 import msgspec
 
@@ -32,8 +33,24 @@ from domain.events import (
     TEST_REPORTED,
 )
 
-__all__ = ["OTHER_TYPES", "PERMISSIONS", "SERVICE_SOURCE", "SHARED_SOURCE", "Permission", "Rule", "permission_for"]
+__all__ = [
+    "OTHER_TYPES",
+    "PERMISSIONS",
+    "PREFIX",
+    "SCOPES",
+    "SERVICE_SOURCE",
+    "SHARED_SOURCE",
+    "Permission",
+    "Rule",
+    "Scope",
+    "Token",
+    "permission_for",
+]
 
+PREFIX = "assay_"
+"""What every secret begins with."""
+Scope = Literal["append", "read", "jobs", "admin"]
+SCOPES: tuple[str, ...] = get_args(Scope)
 SERVICE_SOURCE = "urn:assay:service"
 """Source of the events that the service itself appends; from outside only an admin may use it."""
 SHARED_SOURCE = "urn:assay:shared:"
@@ -46,6 +63,27 @@ Rule = Literal["source", "run", "target", "name", "artifact", "service"]
 the same source appended. `name`: an id that no catalogue has and that only the same source used. `artifact`: a digest
 whose artifact is stored; binds an admin and an open service too. `service`: nobody may send it, the service writes it.
 """
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a token; `prefix` is the beginning of its secret, `source` the only one it appends as."""
+
+    id: str
+    prefix: str
+    name: str
+    source: str | None
+    scopes: list[str]
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    created_at: datetime
+
+    def valid(self, now: datetime) -> bool:
+        """Whether it is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def allows(self, scope: str) -> bool:
+        """Whether it covers a scope; admin covers all."""
+        return scope in self.scopes or "admin" in self.scopes
 
 
 class Permission(msgspec.Struct, frozen=True):

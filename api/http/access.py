@@ -22,7 +22,7 @@ from api.settings import DEFAULT_RATE, Rate, Settings
 from domain.errors import Forbidden, ServiceUnavailable, Unauthenticated, UsageError
 from domain.hosts import ENVIRONMENT as ALLOWED_HOSTS
 from domain.hosts import is_same_origin
-from domain.tokens import Token
+from domain.permissions import Token
 
 __all__ = ["OPEN", "Access", "Buckets", "address_of", "guard", "limits", "require_tokens"]
 

@@ -21,9 +21,8 @@ from domain.payloads import (
     RunFinished,
     RunStarted,
 )
-from domain.permissions import SERVICE_SOURCE, SHARED_SOURCE, Permission, permission_for
+from domain.permissions import SERVICE_SOURCE, SHARED_SOURCE, Permission, Token, permission_for
 from domain.signing import SIGNATURE, SIGNER, verifies
-from domain.tokens import Token
 
 __all__ = ["Admission", "Checked", "attested"]
 

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from domain import spans
-from domain.tokens import PREFIX, Token
+from domain.permissions import PREFIX, Token
 
 __all__ = ["CURRENT", "AccessLog", "RequestRecord", "configure", "dictconfig", "header", "request_id"]
 

@@ -15,7 +15,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from domain.errors import NotFound, ServiceUnavailable, UsageError
-from domain.tokens import PREFIX, SCOPES, Token
+from domain.permissions import PREFIX, SCOPES, Token
 from ingest.log.postgres import connect
 
 __all__ = ["TokenStore", "grant"]

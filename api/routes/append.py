@@ -30,7 +30,7 @@ from domain.errors import (
     UsageError,
 )
 from domain.events import Decoded, decode_event
-from domain.tokens import Token
+from domain.permissions import Token
 from ingest.log.append import Appended, Expected
 
 __all__ = ["Answer", "Receipt", "Refusal", "append_events", "take"]

@@ -20,7 +20,7 @@ from api.http.access import address_of
 from api.http.body import BODY_LIMIT_BYTES, EVENTS_LIMIT
 from api.routes.append import Receipt, take
 from domain.errors import ConflictingEvent, NotFound, PayloadTooLarge
-from domain.tokens import Token
+from domain.permissions import Token
 from ingest import evidence
 from ingest.importers import Refused, Summary, import_paths
 from ingest.importers.files import Limits

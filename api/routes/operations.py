@@ -16,7 +16,7 @@ from api.container import Container
 from api.http.keys import SigningKey
 from api.http.tokens import grant
 from domain.errors import Forbidden, PayloadTooLarge
-from domain.tokens import Scope, Token
+from domain.permissions import Scope, Token
 
 __all__ = ["ADMIN", "actor", "performed", "router"]
 

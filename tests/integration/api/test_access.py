@@ -19,7 +19,7 @@ from api.http.access import REFRESH_S, STALE_S, UNKNOWN_REFRESH_S, Access
 from api.http.tokens import TokenStore
 from api.settings import Settings
 from domain.errors import AssayError, Forbidden, NotFound, ServiceUnavailable, Unauthenticated, UsageError
-from domain.tokens import PREFIX
+from domain.permissions import PREFIX
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -21,8 +21,8 @@ from assay.client import Client
 from domain.canonical import canonical
 from domain.errors import AssayError, Forbidden, UsageError
 from domain.events import Decoded, decode_event, encode_event, uuid7
+from domain.permissions import Token
 from domain.signing import key_id, sign, signed_bytes, verifies
-from domain.tokens import Token
 from runner.machine.signing import KEY_FILE, PublicKey, find_key, make_key, signer
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from api.http.logs import CURRENT, JsonLines, RequestRecord, request_id
-from domain.tokens import Token
+from domain.permissions import Token
 
 
 @pytest.mark.parametrize("good", [b"a", b"Req-1.2_x", b"x" * 64])
