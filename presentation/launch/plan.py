@@ -8,7 +8,6 @@ import re
 import msgspec
 
 from domain.answers import HourPrice, RankedOption, Recommendation
-from domain.calls import GENERATION, REQUEST
 from domain.catalogues import engines, hardware
 from domain.catalogues.prices import OWN
 from domain.errors import UsageError
@@ -132,9 +131,9 @@ def machine_of(plan: Plan, form: str) -> HourPrice:
 
 
 def _command(answer: Recommendation, option: RankedOption) -> Command:
-    engine = engines.find(option.runtime or "")
-    requests = answer.call is not None and answer.call.unit in (GENERATION, REQUEST)
-    if requests and answer.workload.mode == "inference":
+    # Whatever has a time per token or requests side by side is of an engine that serves.
+    if option.tpot_ms is not None or option.concurrency is not None:
+        engine = engines.find(option.runtime or "")
         if engine is None:
             raise UsageError(
                 f"it is not known how {option.runtime or 'the engine of this figure'} is started.",

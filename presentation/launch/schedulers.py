@@ -46,9 +46,10 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # the library has no type
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    # Other line ends, such as U+0085, would be read as a newline in a block.
-    block = "\n" in value and all(char.isprintable() for char in value.replace("\n", ""))
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if block else None)
+    # Other line ends, such as U+0085, are a newline to YAML unless they are escaped.
+    plain = all(char.isprintable() for char in value.replace("\n", ""))
+    style = None if plain and "\n" not in value else "|" if plain else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 _Dumper.add_representer(str, _text)

@@ -115,7 +115,8 @@ Examples:
     "--format",
     "form",
     type=click.Choice(["table", "json", *FORMS]),
-    help="Else a table. terraform, k8s, skypilot, slurm: a snippet that launches the first place (docs/launch.md).",
+    metavar="FORM",
+    help="table (the default), json, or a snippet that launches the first place: terraform, k8s, skypilot, slurm.",
 )
 @verbose
 @served

@@ -44,6 +44,8 @@ AWKWARD = [
     "a\\nb",
     "#x",
     "a\u2028b",
+    "0\x850",
+    "a\x85\nb",
     "$${y}",
     "é✓",
 ]
@@ -299,6 +301,11 @@ def test_model_that_is_not_served_is_measured_and_its_events_are_printed() -> No
     assert "--precision amp-fp16 --batch-sizes 32 --compiled" in run
     assert run.rstrip().endswith("cat assay.ndjson")
     assert yaml.safe_load(text)["resources"]["infra"] == "aws/us-east-1"
+
+
+def test_generation_that_no_engine_serves_is_measured() -> None:
+    place = {"tpot_ms": None, "concurrency": None, "runtime": "torch", "batch_size": 1}
+    assert "assay bench acme/model" in snippet(answer(**place), "slurm")
 
 
 @pytest.mark.parametrize("served", [True, False])
