@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
 import anyio
@@ -38,6 +38,7 @@ INSTRUCTIONS = (
     "recommend chooses, predict asks about one configuration, fit about memory, compare and matrix show what was seen, "
     "query runs SQL."
 )
+MOST_GAPS = 10
 COVERAGE, VIEWS = "assay://coverage", "assay://views"
 Result = TypeVar("Result")
 
@@ -77,8 +78,9 @@ class Asking:
         try:
             yield self.client
         except ServiceUnavailable:
-            # It may be back at another address: the next question looks for it again.
-            self.close()
+            # It may be back at another address: the next question looks for it again. Others may still be using this one.
+            with self._lock:
+                self._client = None
             raise
 
     def needs_token(self) -> bool:
@@ -149,7 +151,7 @@ def protocol(asking: Asking) -> Server[Any]:
 
     return Server(
         "assay",
-        version=version("assay-bench"),
+        version=_version(),
         title="Assay: which hardware should run this model?",
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
@@ -158,6 +160,14 @@ def protocol(asking: Asking) -> Server[Any]:
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
     )
+
+
+def _version() -> str:
+    """Return the version of the installation; nothing where the sources run without one."""
+    try:
+        return version("assay-bench")
+    except PackageNotFoundError:
+        return ""
 
 
 def _call(tool: Tool, arguments: dict[str, Any] | None, client: Client) -> Answer:
@@ -231,7 +241,7 @@ def _coverage(client: Client) -> dict[str, Any]:
         counts = {name: row[name] for name in ("models", "tried", "measured", "verified", "failed")}
         sums.setdefault((row["category"], row["platform"]), Counter()).update(counts)
     cells = [{"category": category, "platform": platform, **counts} for (category, platform), counts in sums.items()]
-    return {"position": document["position"], "cells": cells, "gaps": document["gaps"]}
+    return {"position": document["position"], "cells": cells, "gaps": document["gaps"][:MOST_GAPS]}
 
 
 def serve_stdio(asking: Asking) -> None:

@@ -62,10 +62,12 @@ def mcp(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio", "starlette", "uvicorn"):
             raise
-        raise PartMissing(
-            f"this verb needs the package {error.name!r}.", remedy="pip install 'assay-bench[agents]'"
-        ) from error
+        raise PartMissing("this verb needs the package 'mcp'.", remedy="pip install 'assay-bench[agents]'") from error
     if transport == "stdio":
+        if sys.stdin.isatty():
+            say(
+                "this speaks the Model Context Protocol on stdin, as an agent starts it: --print-config; Ctrl-D ends it"
+            )
         serve_stdio(Asking(server, token))
         return None
     hosts = allowed_hosts(os.environ.get(ENVIRONMENT, ""), host)
