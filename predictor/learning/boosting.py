@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from domain.errors import PartMissing
+
 __all__ = ["lightgbm"]
 
 
@@ -24,4 +26,10 @@ def _absent(*names: str) -> Iterator[None]:
 
 # They would be three quarters of its import: a second of every service's start and 130 MB of its memory.
 with _absent("sklearn", "pandas", "pyarrow"):
-    import lightgbm
+    try:
+        import lightgbm
+    except OSError as error:
+        raise PartMissing(
+            f"LightGBM finds no OpenMP library on this system ({error}).",
+            remedy="Install it: apt install libgomp1 (Debian, Ubuntu), dnf install libgomp (Fedora), brew install libomp (macOS).",
+        ) from error
