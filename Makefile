@@ -66,7 +66,7 @@ lint: $(STAMP)  ## ruff, mypy --strict for Linux and for Windows, import contrac
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 --follow-imports silent --no-warn-unreachable \
-	  $(addprefix -p ,$(ON_WINDOWS)) -m assay.home -m assay.staging
+	  $(addprefix -p ,$(ON_WINDOWS)) -m assay.home -m assay.staging -m assay.offline -m api.shipped
 	@$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP)  ## the speed and truth of Assay itself, as ratios against peers and limits (about two hours)

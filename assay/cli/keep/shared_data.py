@@ -222,7 +222,7 @@ def trust(words: tuple[str, ...], name: str | None, server: str | None, token: s
             answer = client.distrust_signer(words[1])
     elif len(words) == 1 and name:
         path = Path(words[0])
-        key = path.read_text() if path.is_file() else words[0]
+        key = path.read_text("utf-8") if path.is_file() else words[0]
         with connected(server, token) as client:
             answer = client.trust_signer(key, name)
     elif len(words) == 1:

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 SEMANTICS = Path(__file__).parent / "semantics"
-ROOT = Path(__file__).resolve().parents[3]
+PROGRAMS = Path(__file__).parent / "programs"
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def environment(home: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-    return {**kept, "PYTHONPATH": os.pathsep.join((str(SEMANTICS), str(ROOT))), "ASSAY_HOME": str(home)}
+    path = os.pathsep.join(filter(None, (str(SEMANTICS), os.environ.get("PYTHONPATH"))))
+    return {**kept, "PYTHONPATH": path, "ASSAY_HOME": str(home)}
 
 
 @pytest.fixture

@@ -11,29 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, SEMANTICS
+from .conftest import PROGRAMS
 
 ASKING = ("recommend", "predict", "fit", "compare", "hardware", "model", "price", "detect", "bench", "post")
 SERVING = (["serve"], ["up"], ["demo"], ["token", "list"], ["db", "upgrade"], ["spool", "send"])
 
-LOAD = """
-import importlib, pkgutil
-absent = []
-for top in ("domain", "runner", "presentation", "assay", "predictor", "ingest", "api"):
-    package = importlib.import_module(top)
-    for module in pkgutil.walk_packages(package.__path__, top + "."):
-        if not module.name.endswith("__main__"):
-            try:
-                importlib.import_module(module.name)
-            except ImportError as error:
-                absent.append((module.name, error.name))
-print(sorted(absent))
-"""
-
 
 def test_every_module_but_the_embedded_postgres_loads(windows):
-    ended = windows("-W", "ignore", "-c", LOAD)
-    assert ended.stdout.strip() == "[('ingest.log.account', 'pwd'), ('ingest.log.embedded', 'fcntl')]"
+    ended = windows("-W", "ignore", str(PROGRAMS / "load_modules.py"))
+    assert ended.stdout.strip() == "[('log.account', 'pwd'), ('log.embedded', 'fcntl')]"
 
 
 def test_every_verb_has_its_help(windows):
@@ -47,8 +33,8 @@ def test_every_verb_has_its_help(windows):
 
 def test_answer_in_process_is_that_of_other_systems(windows, tmp_path):
     answers = []
-    for path in (os.pathsep.join((str(SEMANTICS), str(ROOT))), str(ROOT)):
-        ended = windows("-m", "assay.cli", "recommend", "bert-base-uncased", "--json", PYTHONPATH=path)
+    for variables in ({}, {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}):
+        ended = windows("-m", "assay.cli", "recommend", "bert-base-uncased", "--json", **variables)
         answers.append(json.loads(ended.stdout) | {"time": None})
     assert answers[0] == answers[1] and answers[0]["ranked"]
 
@@ -87,42 +73,8 @@ def test_what_needs_the_service_says_where_it_runs(windows):
     assert "Traceback" not in ended.stderr
 
 
-FILES = """
-import gzip, os
-from pathlib import Path
-from assay.staging import Staged
-from runner.campaign.campaign import ArtifactStore
-from runner.machine.signing import make_key
-from runner.spool.event_file import EventFile, read_lines
-
-for path in (Path("events.ndjson"), Path("events.ndjson.gz")):
-    for resume in (False, True, True):
-        file = EventFile(path, resume=resume)
-        file.write({"id": "one"})
-        file.close()
-    assert [*read_lines(path)] == [b'{"id":"one"}'] * 3, path
-for force in (False, True):
-    with Staged(force=force) as staged:
-        staged.file(Path("answer.csv")).write_text("a,b", encoding="utf-8")
-        (staged.folder(Path("tables")) / "runs.csv").write_text("a", encoding="utf-8")
-assert make_key(Path.cwd()).private_bytes_raw() == make_key(Path.cwd()).private_bytes_raw()
-
-def make(folder):
-    (folder / "model.bin").write_bytes(b"0" * 100)
-    return True
-
-store = ArtifactStore(Path("cache"), limit_bytes=150)
-first = store.obtain({"model": 1}, make)
-with (first / "model.bin").open("rb"):
-    store.obtain({"model": 2}, make)
-    assert (first / "model.bin").stat().st_size == 100
-store.obtain({"model": 3}, make)
-assert not first.exists()
-"""
-
-
 def test_files_are_written_replaced_and_pruned_without_touching_open_ones(windows):
-    windows("-c", FILES)
+    windows(str(PROGRAMS / "write_files.py"))
 
 
 @pytest.mark.parametrize("statement", ["import os; os.rename('a', 'b')", "open('a'); import os; os.replace('a', 'c')"])

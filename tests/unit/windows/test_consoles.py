@@ -10,28 +10,13 @@ import sys
 
 import pytest
 
-from .conftest import ROOT
+from .conftest import PROGRAMS
 
-JSON = "from assay.cli.output import prepare_streams, print_json; prepare_streams(); print_json({'→': '≥ 😀 é'})"
-ASK = """
-from assay.cli.confirming import confirm
-from assay.cli.output import prepare_streams
-from domain.errors import UsageError
-prepare_streams()
-try:
-    confirm("All goes.", yes=False)
-except UsageError as error:
-    assert error.field == "yes" and "--yes" in error.remedy and error.exit_code == 2
-else:
-    raise SystemExit(1)
-"""
 LIST = ("-m", "assay.cli", "hardware", "list")
 
 
 def ran(*words: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        words, env={**os.environ, "PYTHONPATH": str(ROOT), **variables}, capture_output=True, check=False, timeout=60
-    )
+    return subprocess.run(words, env={**os.environ, **variables}, capture_output=True, check=False, timeout=60)
 
 
 @pytest.mark.parametrize("encoding", ["cp1252:strict", "cp437:strict", "ascii:strict"])
@@ -44,7 +29,7 @@ def test_characters_that_a_console_lacks_are_replaced(encoding):
 
 @pytest.mark.parametrize("encoding", ["cp1252:strict", "ascii:strict", "utf-8"])
 def test_json_keeps_every_character_on_every_console(encoding):
-    ended = ran(sys.executable, "-c", JSON, PYTHONIOENCODING=encoding)
+    ended = ran(sys.executable, str(PROGRAMS / "write_json.py"), PYTHONIOENCODING=encoding)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout.decode(encoding.partition(":")[0])) == {"→": "≥ 😀 é"}
 
@@ -57,14 +42,14 @@ def test_closed_streams_are_no_failure(closed):
 
 
 def test_question_to_a_closed_stdin_is_refused_with_what_to_add():
-    ended = ran("sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", ASK)
-    assert (ended.returncode, ended.stderr) == (0, b"")
+    ended = ran("sh", "-c", 'exec "$@" <&-', "sh", sys.executable, str(PROGRAMS / "ask_nobody.py"))
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, b"", b"yes Add --yes. 2\n")
 
 
 def test_dumb_terminal_gets_no_control_characters():
     ours, theirs = pty.openpty()
     words = [sys.executable, "-m", "assay.cli", "bench", "acme/unknown", "--platform", "nowhere"]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
+    variables = {**os.environ, "TERM": "dumb"}
     with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=variables) as process:
         os.close(theirs)
         said = b""

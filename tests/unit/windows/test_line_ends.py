@@ -11,6 +11,10 @@ from pathlib import Path, PureWindowsPath
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import domain
+import ingest
+import predictor
+import runner
 from domain.performance.standard_kernels import STANDARD_KERNELS
 from ingest.importers.files import File
 from ingest.importers.serving.llama_bench import LlamaBench
@@ -78,7 +82,7 @@ def test_locks_of_devices_have_names_that_windows_takes(tmp_path, key):
 
 
 def test_files_that_ship_have_names_that_windows_takes():
-    root = Path(__file__).resolve().parents[3]
-    names = [path for top in ("domain", "ingest", "predictor", "data") for path in (root / top).rglob("*")]
+    roots = [Path(str(module.__file__)).parent for module in (domain, ingest, predictor, runner)]
+    names = [path for root in roots for path in root.rglob("*")]
     assert len(names) > 300 and not [path for path in names if not legal(path.name)]
     assert all(legal(f"{kernel.name}-fp32.part") for kernel in STANDARD_KERNELS)

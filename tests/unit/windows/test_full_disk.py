@@ -10,34 +10,14 @@ from pathlib import Path
 from runner.spool.event_file import EventFile, read_lines
 from runner.spool.spool import Spool
 
-WRITE = """
-import resource, sys
-from pathlib import Path
-from domain.errors import ServiceUnavailable
-from runner.spool.event_file import EventFile
-from runner.spool.spool import Spool
+from .conftest import PROGRAMS
 
-def event(number):
-    return {"id": f"event-{number}", "type": "assay.test.v1", "source": "urn:test", "data": {"text": "b" * 3000}}
-
-path = Path(sys.argv[1])
-target = Spool(path) if path.suffix == ".sqlite" else EventFile(path)
-put = (lambda each: target.put([each])) if path.suffix == ".sqlite" else target.write
-put(event(0))
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-number = 0
-try:
-    while True:
-        number += 1
-        put(event(number))
-except ServiceUnavailable as error:
-    print(error.field, error.exit_code, path.name in error.detail, bool(error.remedy), number)
-"""
+PROGRAM = PROGRAMS / "fill_disk.py"
 
 
 def filled(path: Path) -> int:
     """Write events under a limit of the system until the file takes no more; return how many were taken."""
-    words = [sys.executable, "-c", WRITE, str(path)]
+    words = [sys.executable, str(PROGRAM), str(path)]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
     field, code, named, remedy, count = ended.stdout.split()
     assert (field, code, named, remedy) == ("spool" if path.suffix == ".sqlite" else "out", "3", "True", "True")
