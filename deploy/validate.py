@@ -7,6 +7,7 @@ beside the running Python. `--write` renders tests/golden/deploy/kubernetes.yaml
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -31,7 +32,7 @@ EXPOSURE = 20
 EVERYTHING: dict[str, Any] = {
     "imagePullSecrets": [{"name": "registry"}],
     "tokens": {"operatorKey": "operator"},
-    "settings": {"ASSAY_RATE_LIMIT": "500,50000"},
+    "settings": {"ASSAY_RATE_LIMIT": "500,50000", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"},
     "ingest": {"autoscaling": {"enabled": True}, "affinity": {"podAntiAffinity": {}}},
     "query": {"role": "query", "replicas": 2, "nodeSelector": {"disk": "ssd"}, "storage": {"className": "fast"}},
     "dashboard": {"signIn": {"existingSecret": "sign-in"}, "tolerations": [{"operator": "Exists"}]},
@@ -41,6 +42,7 @@ EVERYTHING: dict[str, Any] = {
     "networkPolicy": {
         "ingressFrom": [{"namespaceSelector": {}}],
         "databaseTo": [{"ipBlock": {"cidr": "192.0.2.0/24"}}],
+        "egress": [{"ports": [{"port": 4318}]}],
     },
     "serviceAccount": {"annotations": {"example.org/key": "value"}},
     "serviceMonitor": {"enabled": True},
@@ -158,12 +160,22 @@ def objects(text: str) -> list[dict[str, Any]]:
     return sorted(documents, key=lambda document: (document["kind"], document["metadata"]["name"]))
 
 
-def golden(text: str) -> str:
-    """Return manifests as the golden file holds them, without those that repeat a file of the chart."""
+def golden() -> str:
+    """Return the manifests that the tests read, without those that repeat a file of the chart, and of which chart they are."""
     kept = [
-        item for item in objects(text) if item["kind"] != "PrometheusRule" and "assay.json" not in item.get("data", {})
+        item
+        for item in objects(rendered(EVERYTHING))
+        if item["kind"] != "PrometheusRule" and "assay.json" not in item.get("data", {})
     ]
-    return yaml.safe_dump_all(kept, sort_keys=True, width=120)
+    return f"# {chart_digest()}\n{yaml.safe_dump_all(kept, sort_keys=True, width=120)}"
+
+
+def chart_digest() -> str:
+    """Return a digest of everything that decides what the chart renders."""
+    digest = hashlib.sha256(repr(EVERYTHING).encode())
+    for path in [CHART / "Chart.yaml", CHART / "values.yaml", *sorted((CHART / "templates").rglob("*.*"))]:
+        digest.update(path.read_bytes())
+    return f"chart sha256:{digest.hexdigest()}"
 
 
 def chart() -> None:
@@ -183,7 +195,7 @@ def chart() -> None:
                     yaml.safe_dump(item["spec"], file)
                     file.flush()
                     run(tool("promtool", "apt install prometheus"), "check", "rules", file.name)
-    if not GOLDEN.exists() or golden(rendered(EVERYTHING)) != GOLDEN.read_text():
+    if not GOLDEN.exists() or golden() != GOLDEN.read_text():
         raise Failed(f"{GOLDEN.relative_to(ROOT)} is not what the chart renders: run this with --write")
 
 
@@ -217,7 +229,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="render the golden file of the tests anew")
     if parser.parse_args().write:
         GOLDEN.parent.mkdir(parents=True, exist_ok=True)
-        GOLDEN.write_text(golden(rendered(EVERYTHING)))
+        GOLDEN.write_text(golden())
         return 0
     problems = list(failures())
     for problem in problems:

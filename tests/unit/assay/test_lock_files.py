@@ -64,7 +64,8 @@ def test_what_the_image_installs_is_a_part_of_what_is_tested(name):
 def test_the_image_has_all_that_service_and_dashboard_need_and_nothing_that_measures():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [Requirement(text) for text in (*project["dependencies"], *extras["service"], *extras["dashboard"])]
+    chosen = (project["dependencies"], extras["service"], extras["dashboard"], extras["tracing"])
+    wanted = [Requirement(text) for texts in chosen for text in texts]
     image = pins("deploy/requirements.txt")
     assert [str(one) for one in wanted if canonicalize_name(one.name) not in image] == []
     assert not {"torch", "openvino", "onnxruntime", "transformers", "pytest"} & image.keys()

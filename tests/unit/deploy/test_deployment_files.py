@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shlex
@@ -87,6 +88,16 @@ def commands() -> dict[str, list[str]]:
 
 
 COMMANDS = commands()
+
+
+def test_the_manifests_are_those_of_this_chart() -> None:
+    spec = importlib.util.spec_from_file_location("validate_deploy", DEPLOY / "validate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    validate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(validate)
+    # Rendering needs Helm: after a change, `make validate-deploy` says how to write the file anew.
+    assert validate.GOLDEN.read_text().startswith(f"# {validate.chart_digest()}\n")
 
 
 def test_every_place_has_its_commands() -> None:
@@ -189,7 +200,7 @@ def test_chart_probes_ask_addresses_and_ports_that_are_served() -> None:
     services = {
         item["metadata"]["name"]: item["spec"]["ports"][0]["port"] for item in MANIFESTS if item["kind"] == "Service"
     }
-    asked = re.findall(r"http://([\w-]+):(\d+)", yaml.safe_dump_all(MANIFESTS))
+    asked = re.findall(r"http://(assay-[\w-]+):(\d+)", yaml.safe_dump_all(MANIFESTS))
     assert asked and all(services[name] == int(number) for name, number in asked)
 
 
@@ -244,6 +255,7 @@ def test_the_default_values_fit_the_schema_and_the_schema_knows_each() -> None:
         ({"hosts": []}, "hosts"),
         ({"settings": {"ASSAY_HOME": "/elsewhere"}}, "settings"),
         ({"settings": {"ASSAY_RATE_LIMIT": 500}}, "settings/ASSAY_RATE_LIMIT"),
+        ({"settings": {"OTEL-ENDPOINT": "http://collector:4318"}}, "settings"),
         ({"logLevel": "loud"}, "logLevel"),
         ({"backup": {"schedule": "at night"}}, "backup/schedule"),
         ({"database": {"existingSecret": ""}}, "database/existingSecret"),
