@@ -12,6 +12,7 @@ from presentation import formatting
 
 __all__ = [
     "BASIS_WORDS",
+    "MARKER",
     "Card",
     "CardFigure",
     "CardKernel",
@@ -27,6 +28,8 @@ __all__ = [
     "software_words",
 ]
 
+MARKER = "Assay card"
+"""Stands in every file of a card, so that a card is known from other files."""
 BASIS_WORDS = {
     "measured": "measured",
     "imported": "imported",

@@ -9,6 +9,7 @@ from presentation import formatting
 from presentation.answer_words import device_name
 from presentation.card.content import (
     BASIS_WORDS,
+    MARKER,
     Card,
     CardFigure,
     CardRow,
@@ -74,7 +75,7 @@ def as_html(card: Card, theme: Theme | None = None) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f'<meta name="color-scheme" content="{theme or "light dark"}">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f'<meta name="generator" content="Assay {escape(card.version)}">',
+        f'<meta name="generator" content="{MARKER} {escape(card.version)}">',
         f'<meta name="description" content="{escape(description(card))}">',
         f"<title>{escape(card.title)}</title>",
         f"<style>{_variables(theme)}{_CSS.replace('FONT', FONT)}</style>",

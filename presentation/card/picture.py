@@ -10,6 +10,7 @@ from presentation import formatting
 from presentation.answer_words import short_name
 from presentation.card.content import (
     BASIS_WORDS,
+    MARKER,
     Card,
     CardFigure,
     CardRoof,
@@ -42,6 +43,7 @@ _LINE = 21.0
 def svg(card: Card, theme: Theme) -> str:
     """Return the card as an SVG file that needs nothing else."""
     canvas = Canvas(theme)
+    canvas.elements.append(f"<!-- {MARKER} {card.version} -->")
     canvas.elements.append(f'<rect width="{WIDTH:g}" height="{HEIGHT:g}" fill="{canvas.ink.ground}"/>')
     _header(canvas, card)
     _machine(canvas, card)
@@ -54,11 +56,11 @@ def png(card: Card, theme: Theme) -> bytes:
     """Return the card as a PNG; needs vl-convert-python."""
     import vl_convert
 
-    return _compressed(bytes(vl_convert.svg_to_png(svg(card, theme), scale=1)))
+    return _packed(bytes(vl_convert.svg_to_png(svg(card, theme), scale=1)), description(card))
 
 
-def _compressed(picture: bytes) -> bytes:
-    """Return the same PNG with its pixels packed as well as zlib can: a third of what the renderer writes."""
+def _packed(picture: bytes, words: str) -> bytes:
+    """Return the same PNG with its text alternative, and its pixels packed to a third of what the renderer writes."""
     chunks: list[tuple[bytes, bytes]] = []
     at = len(_SIGNATURE)
     while at < len(picture):
@@ -67,6 +69,8 @@ def _compressed(picture: bytes) -> bytes:
         at += 12 + length
     pixels = zlib.decompress(b"".join(body for kind, body in chunks if kind == b"IDAT"))
     kept = [(kind, body) for kind, body in chunks if kind not in (b"IDAT", b"IEND")]
+    kept.append((b"tEXt", b"Software\0" + MARKER.encode()))
+    kept.append((b"iTXt", b"Description\0\0\0\0\0" + words.encode()))
     kept += [(b"IDAT", zlib.compress(pixels, 9)), (b"IEND", b"")]
     packed = [
         struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in kept

@@ -14,7 +14,7 @@ import msgspec
 import rich_click as click
 from rich.markup import escape
 
-from assay.cli.options import as_json, served
+from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import answers, fitted, notes, print_json, say
 from assay.cli.output_files import OutputFile, overwritable
 from domain.errors import AssayError, PartMissing, Unavailable, UsageError
@@ -32,6 +32,7 @@ __all__ = ["card"]
 Event = dict[str, Any]
 _FORMS = (".html", ".svg", ".png")
 _TYPES = frozenset((HARDWARE_DESCRIBED, KERNEL_MEASURED, MEASUREMENT_RECORDED, MODEL_TRACED))
+_IN_BROWSERS = ("wasm", "webgpu", "webnn")
 _DEFAULT = "card.svg"
 _BUDGET_S = 3.0
 _MOST_MODELS = 5
@@ -39,9 +40,10 @@ _MOST_MODELS = 5
 
 def _is_card(path: Path) -> bool:
     """Whether an existing file is a card, which is made anew without --force."""
+    from presentation.card.content import MARKER
+
     with path.open("rb") as file:
-        start = file.read(2000)
-    return b"card-title" in start or (path.suffix.lower() == ".html" and b'content="Assay ' in start)
+        return MARKER.encode() in file.read(2000)
 
 
 @click.command(
@@ -71,6 +73,7 @@ Examples:
 )
 @click.option("--hardware", metavar="SLUG", help="Which device, where there are several; else the first accelerator.")
 @click.option("--measure", is_flag=True, help="Measure what is missing first; says how long it takes at most.")
+@click.option("--platform", "platforms", type=WORDS, help="With --measure: only these platforms.")
 @click.option(
     "--budget",
     "budget_s",
@@ -92,6 +95,7 @@ def card(
     files: tuple[Path, ...],
     hardware: str | None,
     measure: bool,
+    platforms: list[str] | None,
     budget_s: float,
     light: bool | None,
     force: bool,
@@ -107,7 +111,7 @@ def card(
     """
     _check(models, out, files, measure=measure)
     with _answering(server, token) as client:
-        result = _made(models, files, hardware, client, (budget_s, server, token) if measure else None)
+        result = _made(models, files, hardware, client, (platforms, budget_s, server, token) if measure else None)
     if not as_json or out is not None:
         _write(result, out, light, force=force)
     if as_json:
@@ -155,7 +159,7 @@ def _made(
     files: Sequence[Path],
     hardware: str | None,
     client: Client | None,
-    measuring: tuple[float, str | None, str | None] | None,
+    measuring: tuple[list[str] | None, float, str | None, str | None] | None,
 ) -> Card:
     """Gather what is known of the machine, measure what is missing where that is asked for, and return the card."""
     from presentation.card.evidence import events_evidence, service_evidence
@@ -233,6 +237,7 @@ def _measured(
     machine: Machine,
     rows: Sequence[tuple[CardModel, ...]],
     known: Evidence,
+    platforms: Sequence[str] | None,
     budget_s: float,
     server: str | None,
     token: str | None,
@@ -250,14 +255,14 @@ def _measured(
     if not missing and not calibrates:
         say("everything on this card is measured already")
         return []
-    sweeps = _sweeps(machine, missing or [models[0] for models in rows])
+    sweeps = _sweeps(machine, missing or [models[0] for models in rows], platforms)
     plan = make_plan(*sweeps, method=Method(budget_s=budget_s))
     cases = len(plan.cases) if missing else 0
-    platforms = len({sweep.platforms for sweep in sweeps})
-    kernels_s = platforms * min(DEFAULT_BUDGET_S, CONFIGURATIONS * budget_s) if calibrates else 0.0
+    count = len({sweep.platforms for sweep in sweeps})
+    kernels_s = count * min(DEFAULT_BUDGET_S, CONFIGURATIONS * budget_s) if calibrates else 0.0
     minutes = math.ceil(((steady_bound_s(plan, cases) or 0.0) + kernels_s) / 60)
-    what = [f"{len(missing)} models in {cases} configurations"] if missing else []
-    what += [f"kernels on {platforms} platforms"] if calibrates else []
+    what = [f"{len(missing)} model{'' if len(missing) == 1 else 's'} in {cases} configurations"] if missing else []
+    what += [f"kernels on {count} platform{'' if count == 1 else 's'}"] if calibrates else []
     say(f"measuring {' and '.join(what)}: at most {minutes} min, and as long as loading and converting take")
     say("what is measured is kept when this is interrupted; the same command goes on")
     return _run(plan if missing else None, plan if calibrates else None, server, token)
@@ -289,14 +294,14 @@ def _run(benchmark: Plan | None, calibration: Plan | None, server: str | None, t
     return events
 
 
-def _sweeps(machine: Machine, models: Sequence[CardModel]) -> list[Any]:
-    """Return what is measured of each model: every platform of the device, in fp32 and in 16 bits where it has them."""
+def _sweeps(machine: Machine, models: Sequence[CardModel], platforms: Sequence[str] | None) -> list[Any]:
+    """Return what is measured of each model: platforms of the device, in fp32 and in 16 bits where they have them."""
     from runner.campaign.plan import Sweep
     from runner.platforms.registry import names
 
     sweeps = []
     for platform, precisions in machine.spec.platforms.items():
-        if platform not in names() or platform in ("wasm", "webgpu", "webnn"):
+        if platform not in names() or platform in _IN_BROWSERS or platform not in (platforms or [platform]):
             continue
         half = next((name for name in ("bf16", "fp16") if name in precisions), None)
         for model in models:
@@ -306,8 +311,8 @@ def _sweeps(machine: Machine, models: Sequence[CardModel]) -> list[Any]:
             sweeps.append(Sweep(models=(model.id,), platforms=(platform,), precisions=chosen, **lists))
     if not sweeps:
         raise Unavailable(
-            f"nothing here can measure on {machine.name}.",
-            field="measure",
+            f"no {'platform' if platforms is None else ' or '.join(platforms)} here can measure on {machine.name}.",
+            field="measure" if platforms is None else "platform",
             remedy="`assay detect` says why; pip install 'assay-bench[runner]' brings torch and OpenVINO.",
         )
     return sweeps

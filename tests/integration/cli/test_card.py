@@ -93,8 +93,9 @@ def test_terminal_shows_the_figures_in_100_columns(typed: Any) -> None:
 
 
 def test_card_is_made_anew_but_no_other_file_is_overwritten(typed: Any, folder: Path) -> None:
-    typed("card", "--from", str(DATA))
-    typed("card", "--from", str(DATA), "--dark")
+    for name in ("card.svg", "card.html", "card.png"):
+        typed("card", "--from", str(DATA), "--out", name)
+        typed("card", "--from", str(DATA), "--out", name, "--dark")
     assert "#0E1117" in (folder / "card.svg").read_text()
     (folder / "mine.svg").write_text("<svg/>")
     typed("card", "--from", str(DATA), "--out", "mine.svg", code=2)
@@ -123,6 +124,11 @@ def test_wrong_input_names_the_field_and_leaves_nothing(typed: Any, folder: Path
     assert [path for path in sorted(folder.iterdir()) if path not in before and path.name != "home"] == []
 
 
+def test_measuring_on_a_platform_that_is_not_here_is_refused(typed: Any, folder: Path) -> None:
+    assert "error: platform: " in typed("card", "--measure", "--platform", "webgpu", code=3)[1]
+    assert not (folder / "card.svg").exists()
+
+
 def test_png_without_its_package_names_the_remedy(typed: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import vl_convert
 
@@ -147,6 +153,28 @@ def test_what_waits_in_the_spool_is_on_the_card_of_this_machine(typed: Any, buil
     assert [
         row["own"] and row["own"]["latency_ms"] for row in card["rows"] if row["model"]["label"] == "BERT-base"
     ] == [31.5]
+
+
+def test_measure_runs_only_what_is_missing_and_the_second_time_nothing(typed: Any, build: Any, folder: Path) -> None:
+    from presentation.card.gathering import CLASSES
+    from runner.machine.detect import own_hardware
+    from runner.spool.spool import Spool
+
+    here = {"hardware": own_hardware().id}
+    events = [build.kernels(**here) | {"subject": own_hardware().id}]
+    for models in list(CLASSES.values())[1:]:
+        work = {"mode": "inference", "batch_size": 1, **models[0].sizes.stated()}
+        events.append(build.measurement(20.0, model=models[0].id, workload=work, **here))
+    with Spool(folder / "home" / "spool.sqlite") as spool:
+        spool.put(events)
+    words = ["card", "prajjwal1/bert-tiny", "--measure", "--platform", "cpu", "--budget", "0.1"]
+    words += ["--hardware", own_hardware().id, "--json"]
+    out, err = typed(*words)
+    figures = {row["model"]["id"]: row["own"] for row in json.loads(out)["rows"]}
+    assert "measuring 1 model in" in err and "kernels on" not in err
+    assert len(figures) == 5 and {figure["basis"] for figure in figures.values()} == {"measured"}
+    assert figures["prajjwal1/bert-tiny"]["n"] >= 1 and figures["openai/whisper-tiny"]["latency_ms"] == 20.0
+    assert "measured already" in typed(*words)[1]
 
 
 @pytest.fixture
