@@ -156,7 +156,7 @@ def gather(
         notes=_notes(card_rows, evidence, client),
         made=made,
         version=__version__,
-        position=None if client is None else client.ready().get("position"),
+        position=None if client is None else _position(client),
     )
 
 
@@ -270,6 +270,15 @@ def _distance(spec: HardwareSpec, other: HardwareSpec) -> float:
     others = other.memory_bandwidth_bytes_per_s
     feeds = [abs(math.log(mine.value / others.value))] if mine and others else []
     return math.inf if not peaks and not feeds else sum(feeds) + (sum(peaks) / len(peaks) if peaks else 0.0)
+
+
+def _position(client: Client) -> int | None:
+    """Return the position of the service's log; None where what ships answers, which has none."""
+    try:
+        position: int | None = client.ready().get("position")
+    except AssayError:
+        return None
+    return position
 
 
 def _measured_hardware(client: Client, kind: str) -> list[str]:

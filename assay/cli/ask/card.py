@@ -142,12 +142,12 @@ def _check(models: Sequence[str], out: Path | None, files: Sequence[Path], *, me
 @contextmanager
 def _answering(server: str | None, token: str | None) -> Iterator[Client | None]:
     """Give a client of the service; None where none was named and none can be had in this installation."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import reading
 
     with ExitStack() as stack:
         client = None
         try:
-            client = stack.enter_context(connected(server, token))
+            client = stack.enter_context(reading(server, token))
         except (Unavailable, ModuleNotFoundError):
             if server:
                 raise

@@ -177,6 +177,13 @@ def test_measure_runs_only_what_is_missing_and_the_second_time_nothing(typed: An
     assert "measured already" in typed(*words)[1]
 
 
+def test_without_a_service_like_machines_come_from_what_ships(typed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASSAY_SERVER")
+    card = json.loads(typed("card", "--from", str(DATA), "--json")[0])
+    assert card["position"] is None and len(card["peers"]) == 3
+    assert all(row["peers"][0] for row in card["rows"])
+
+
 @pytest.fixture
 def chromium() -> Iterator[Any]:
     try:
