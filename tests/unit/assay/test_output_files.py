@@ -14,13 +14,16 @@ from assay.cli import cli, run
 from assay.cli.output_files import OutputFile
 
 READ = {
-    ("bench", "body"), ("bench", "plan_file"), ("bench", "tokenizer"), ("db restore", "file"), ("fleet", "file"),
+    ("bench", "body"), ("bench", "plan_file"), ("bench", "tokenizer"), ("card", "files"), ("ci comment", "file"),
+    ("ci compare", "candidate"), ("db restore", "file"), ("fleet", "file"), ("share", "files"),
     ("hardware alias", "path"), ("import", "mapping"), ("log verify", "files"), ("migrate", "tree"), ("model alias", "path"), ("post", "files"),
     ("verify", "expect"), ("verify", "plan_file"),
 }  # fmt: skip
 """Files and folders that a verb reads."""
 UNIQUE = {("migrate", "folder")}
 """Folders that a verb writes new files into, each under a name that is not taken."""
+KEPT = {("ci compare", "folder"), ("ci prepare", "folder")}
+"""Folders of a job: a verb replaces the files of its own names there, and no others."""
 VALUES = {"budget_s": "1h", "rows": "3", "paths": "nothing.json"}
 """Values of required and useful parameters; others get a word, or their first choice."""
 
@@ -79,7 +82,7 @@ def test_every_path_of_the_command_line_is_read_or_written() -> None:
         for parameter in command.params
         if isinstance(parameter.type, (click.Path, click.File))
     }
-    assert {key for key, type_ in found.items() if not isinstance(type_, OutputFile)} == READ | UNIQUE
+    assert {key for key, type_ in found.items() if not isinstance(type_, OutputFile)} == READ | UNIQUE | KEPT
     names = {"out", "output", "output_dir", "save", "record", "rejects", "names", "picture"}
     unnoticed = [
         (name, parameter.name)
