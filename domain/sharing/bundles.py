@@ -21,7 +21,7 @@ import msgspec
 
 from domain.canonical import canonical
 from domain.configuration import Count
-from domain.errors import InvalidInput, MalformedBody, PayloadTooLarge
+from domain.errors import InvalidInput, PayloadTooLarge
 from domain.events import EVENT_LIMIT_BYTES, MEASUREMENT_FAILED, MEASUREMENT_RECORDED, RUN_FINISHED, RUN_STARTED
 from domain.events import TEST_REPORTED as TEST
 from domain.measured import Digest
@@ -129,8 +129,8 @@ def pack(
 def unpack(content: bytes) -> Bundle:
     """Return what a bundle holds; raise before anything of one that was cut, altered or forged is used.
 
-    Raises MalformedBody where it is no whole bundle, PayloadTooLarge where it unpacks to too much, and InvalidInput with the
-    field `digest`, `events`, `public_key` or `signature` where its manifest and its lines are not of one piece.
+    Raises PayloadTooLarge where it unpacks to too much, else InvalidInput: with the field `bundle` where it is no whole one,
+    with `digest`, `events`, `public_key` or `signature` where its manifest and its lines are not of one piece.
     """
     first, _, rest = _gunzipped(content).partition(b"\n")
     manifest = _manifest(first)
@@ -173,7 +173,7 @@ def _gunzipped(content: bytes) -> bytes:
     try:
         plain = engine.decompress(content, MOST_BYTES + EVENT_LIMIT_BYTES)
     except zlib.error as error:
-        raise MalformedBody(f"not a bundle: {error}.", field="bundle", remedy=_AGAIN) from error
+        raise InvalidInput(f"not a bundle: {error}.", field="bundle", remedy=_AGAIN) from error
     if engine.unconsumed_tail:
         raise PayloadTooLarge(
             f"the bundle unpacks to more than {MOST_BYTES:,} bytes.",
@@ -181,9 +181,9 @@ def _gunzipped(content: bytes) -> bytes:
             remedy="Share fewer runs at a time.",
         )
     if not engine.eof:
-        raise MalformedBody("the bundle is cut off.", field="bundle", remedy="Copy it again, whole.")
+        raise InvalidInput("the bundle is cut off.", field="bundle", remedy="Copy it again, whole.")
     if engine.unused_data:
-        raise MalformedBody("something follows the bundle in its file.", field="bundle", remedy=_AGAIN)
+        raise InvalidInput("something follows the bundle in its file.", field="bundle", remedy=_AGAIN)
     return plain
 
 
@@ -191,7 +191,7 @@ def _manifest(line: bytes) -> Manifest:
     try:
         version = msgspec.json.decode(line).get("assay_bundle")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError) as error:
-        raise MalformedBody(
+        raise InvalidInput(
             "the first line is no manifest.", field="bundle", remedy="`assay post` takes a plain file of events."
         ) from error
     if version != FORMAT:
@@ -239,7 +239,7 @@ def _require_counts(manifest: Manifest, lines: Sequence[bytes]) -> None:
     try:
         named = [msgspec.json.decode(line, type=_Named) for line in lines]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedBody(f"a line is no event: {error}.", field="events", remedy=_AGAIN) from error
+        raise InvalidInput(f"a line is no event: {error}.", field="events", remedy=_AGAIN) from error
     types = Counter(event.type for event in named)
     if manifest.events != len(lines) or manifest.types != types:
         raise InvalidInput(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -22,8 +22,10 @@ from domain.payloads import MeasurementRecorded
 from ingest.importers import rules
 from ingest.importers.draft import Draft
 from ingest.importers.rules.rows import digits
-from ingest.projection.tables import Tables
 from ingest.sharing.trust import RANKS, Signer, rank
+
+if TYPE_CHECKING:
+    from ingest.projection.tables import Tables
 
 __all__ = ["FAR", "QUARANTINED", "Doubt", "Expected", "Predict", "doubts", "held_rows", "physical_doubt"]
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from domain.answers.sharing import Trust
 from domain.sharing.bundles import signer_of
-from ingest.projection.tables import Tables
+
+if TYPE_CHECKING:
+    from ingest.projection.tables import Tables
 
 __all__ = ["ADDED", "DISTRUSTED", "RANKS", "TRUSTED", "UNSIGNED", "Signer", "rank", "trusted_signers"]
 

@@ -25,6 +25,7 @@ from presentation import formatting
 
 if TYPE_CHECKING:
     from assay.client import Client
+    from domain.answers.sharing import SharedBundle
     from ingest.evidence import Source
 
 __all__ = ["data"]
@@ -54,14 +55,19 @@ data.add_command(trust)
 data.add_command(quarantine)
 
 
-@data.command("list")
+@data.command(
+    "list",
+    epilog="""\b
+Examples:
+  assay data list
+  assay data list --shared --json""",
+)
 @click.option("--shared", is_flag=True, help="The shared bundles alone, with their signers.")
 @served
 @as_json
 def list_sources(shared: bool, server: str | None, token: str | None, as_json: bool) -> int:
     """List the sources: how many measurements, of when, whose, under which licence, and whether they are in the log."""
     from assay.cli.connection import connected
-    from ingest.evidence import sources
 
     with connected(server, token) as client:
         bundles = client.shared() if shared or not as_json else []
@@ -69,6 +75,8 @@ def list_sources(shared: bool, server: str | None, token: str | None, as_json: b
     if shared:
         print_json(bundles) if as_json else bundle_table(bundles)
         return 0
+    from ingest.evidence import sources
+
     listed = [_document(source, states) for source in sources()]
     if as_json:
         print_json(listed)
@@ -98,7 +106,16 @@ def list_sources(shared: bool, server: str | None, token: str | None, as_json: b
     return 0
 
 
-@data.command("add")
+@data.command(
+    "add",
+    epilog="""\b
+Examples:
+  assay data add                     # whatever ships and is missing
+  assay data add timm ai-hub
+  assay data add theirs.assay.ndjson.gz --dry-run
+  assay data add bundles/            # every bundle of a folder
+  assay data add git+https://example.org/evidence.git""",
+)
 @click.argument("sources", nargs=-1, metavar="[SOURCE]…")
 @click.option(
     "--dry-run", is_flag=True, help="Of shared bundles: say what would be added and held back, and add nothing."
@@ -111,7 +128,6 @@ def add(sources: tuple[str, ...], dry_run: bool, server: str | None, token: str 
     What is there already is left alone; what was removed counts again. A bundle that was cut or forged is refused whole.
     """
     from assay.cli.connection import connected
-    from ingest.evidence import events
 
     places = [source for source in sources if names_a_place(source)]
     if places:
@@ -121,6 +137,8 @@ def add(sources: tuple[str, ...], dry_run: bool, server: str | None, token: str 
             return tell_added(add_shared(client, places, dry_run=dry_run), as_json=as_json, dry_run=dry_run)
     if dry_run:
         raise UsageError("what ships is known.", field="dry-run", remedy="`assay data list` says what of it is there.")
+    from ingest.evidence import events
+
     chosen = _chosen(sources)
     added = known = 0
     with connected(server, token) as client:
@@ -141,7 +159,14 @@ def add(sources: tuple[str, ...], dry_run: bool, server: str | None, token: str 
     return 0
 
 
-@data.command("remove")
+@data.command(
+    "remove",
+    epilog="""\b
+Examples:
+  assay data remove timm --reason "we compare our own runs only"
+  assay data remove 37285270e196 --reason "their clock was wrong"   # a bundle
+  assay data remove "Jane's lab\"                                   # a signer""",
+)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
 @click.option("--reason", default="removed with assay data remove", show_default=True, help="Why; it stays in the log.")
 @served
@@ -152,12 +177,12 @@ def remove(sources: tuple[str, ...], reason: str, server: str | None, token: str
     The log keeps their rows, retracted, and `assay data add` brings them back.
     """
     from assay.cli.connection import connected
-    from ingest.evidence import sources as shipped
 
-    names = {source.name for source in shipped()}
-    shared = [name for name in sources if name not in names]
-    chosen = _chosen([name for name in sources if name in names]) if len(shared) < len(sources) else []
     with connected(server, token) as client:
+        bundles = client.shared()
+        shared = [name for name in sources if any(_is_of(bundle, name) for bundle in bundles)]
+        ships = [name for name in sources if name not in shared]
+        chosen = _chosen(ships) if ships else []
         count = remove_shared(client, shared, reason) if shared else 0
         states = _states(client)
         runs = [run for source in chosen for run in source.runs if states.get(run) == "added"]
@@ -170,6 +195,14 @@ def remove(sources: tuple[str, ...], reason: str, server: str | None, token: str
     else:
         say(f"{formatting.count(count)} runs of {', '.join(sources)} retracted: {reason}")
     return 0
+
+
+def _is_of(bundle: SharedBundle, name: str) -> bool:
+    """Return whether a name is that of a bundle, the beginning of its digest, or its signer."""
+    digest = bundle.bundle.removeprefix("sha256:")
+    return name in (bundle.signer, bundle.name) or (
+        len(name) >= len("3728ab") and digest.startswith(name.removeprefix("sha256:"))
+    )
 
 
 def _chosen(names: Sequence[str]) -> list[Source]:

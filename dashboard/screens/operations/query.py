@@ -16,9 +16,22 @@ from assay.client import Client
 from dashboard.answers import ready
 from dashboard.service import PATIENCE_S, SLOWEST_S, WatchfulClient, checked, client, decoded
 from domain.answers.operations import Day, DeadLetter, Health, ListedToken
+from domain.answers.sharing import HeldRow, SharedBundle
 from domain.errors import Forbidden
 
-__all__ = ["FRESH_S", "LETTERS", "day", "event", "forget", "health", "letters", "server", "tokens"]
+__all__ = [
+    "FRESH_S",
+    "LETTERS",
+    "day",
+    "event",
+    "forget",
+    "health",
+    "held_rows",
+    "letters",
+    "server",
+    "shared",
+    "tokens",
+]
 
 FRESH_S = 5
 LETTERS = 100
@@ -69,6 +82,20 @@ def tokens() -> list[ListedToken]:
 
 
 @_kept  # type: ignore[untyped-decorator]
+def shared() -> list[SharedBundle]:
+    """Return the bundles of shared measurements in the log."""
+    bundles: list[SharedBundle] = _operator().shared()
+    return bundles
+
+
+@_kept  # type: ignore[untyped-decorator]
+def held_rows() -> list[HeldRow]:
+    """Return the shared rows that are held back, the newest first."""
+    rows: list[HeldRow] = _operator().quarantined()
+    return rows
+
+
+@_kept  # type: ignore[untyped-decorator]
 def letters(position: int) -> list[DeadLetter]:
     """Return dead letters up to a position by type and reason, those with the newest first; LETTERS at most."""
     answer = _operator().query(_LETTERS, min_position=position)
@@ -84,6 +111,6 @@ def event(identifier: str) -> str:
 
 def forget() -> None:
     """Ask the service again, for this reader."""
-    kept: tuple[Any, ...] = (day, tokens, letters, event, ready)
+    kept: tuple[Any, ...] = (day, tokens, shared, held_rows, letters, event, ready)
     for item in kept:
         item.clear()

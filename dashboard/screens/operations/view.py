@@ -166,6 +166,26 @@ def _tokens(day: Day) -> None:
     st.caption(operations.used_words(day, zone()))
 
 
+def _shared(_: Day) -> None:
+    bundles, held = operator_data.shared(), operator_data.held_rows()
+    if not bundles:
+        st.caption("Nobody's bundle was added. This adds one:")
+        to_paste("assay data add theirs.assay.ndjson.gz")
+        return
+    result_table(
+        columns_of(operations.bundle_table(bundles, zone())),
+        key=f"{PAGE} bundles",
+        words="Bundles of shared measurements",
+    )
+    if held:
+        rows = "1 row is" if len(held) == 1 else f"{formatting.count(len(held))} rows are"
+        st.caption(f"{rows} held back and count nowhere. This releases one:")
+        to_paste(f'assay data quarantine release {held[0].event_id} --reason "why"')
+        result_table(
+            columns_of(operations.held_table(held)), key=f"{PAGE} held", words="Shared rows that are held back"
+        )
+
+
 def _archive(day: Day) -> None:
     if day.archive:
         columns = columns_of(operations.archive_table(day.archive, zone()))
@@ -182,6 +202,7 @@ def _settings(day: Day) -> None:
 _PARTS: dict[str, Callable[[Day], None]] = {
     "The last 24 hours": _day,
     "Tokens": _tokens,
+    "Shared measurements": _shared,
     "Archive": _archive,
     "Build and settings": _settings,
 }

@@ -11,6 +11,7 @@ import pandas as pd
 
 from dashboard.address import Params, Read, text, understood
 from domain.answers.operations import Archived, Day, DeadLetter, Health, ListedToken, Minute, Step
+from domain.answers.sharing import HeldRow, SharedBundle
 from presentation import formatting
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "Standing",
     "archive_table",
     "behind",
+    "bundle_table",
+    "held_table",
     "letter_table",
     "per_second",
     "read_operations",
@@ -196,3 +199,36 @@ def setting_table(day: Day, server: str, zone: tzinfo | None = None) -> pd.DataF
 
 def _limit(per_s: float | None) -> str:
     return "no limit" if per_s is None else f"{per_s:,g}/s of each token"
+
+
+def bundle_table(bundles: Sequence[SharedBundle], zone: tzinfo | None = None) -> pd.DataFrame:
+    """Return the bundles of shared measurements as a table, the newest first."""
+    newest = list(reversed(bundles))
+    return pd.DataFrame(
+        {
+            "Signer": [bundle.name or bundle.signer for bundle in newest],
+            "Trust": [bundle.trust for bundle in newest],
+            "Rows": [bundle.measurements for bundle in newest],
+            "Held back": [bundle.held for bundle in newest],
+            "Devices": [", ".join(bundle.devices) for bundle in newest],
+            "Licence": [bundle.licence for bundle in newest],
+            "Added": [formatting.date(bundle.added_at, zone) for bundle in newest],
+            "State": [bundle.state for bundle in newest],
+            "Bundle": [bundle.bundle.removeprefix("sha256:")[:12] for bundle in newest],
+        }
+    )
+
+
+def held_table(rows: Sequence[HeldRow]) -> pd.DataFrame:
+    """Return the shared rows that are held back as a table, with why."""
+    return pd.DataFrame(
+        {
+            "Model": [row.model for row in rows],
+            "Hardware": [row.hardware for row in rows],
+            "Platform": [row.platform for row in rows],
+            "Latency ms": [row.latency_ms for row in rows],
+            "Why": [row.reason for row in rows],
+            "Signer": [row.signer for row in rows],
+            "Event": [row.event_id for row in rows],
+        }
+    )

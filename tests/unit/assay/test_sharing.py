@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -273,3 +274,30 @@ def test_a_repository_that_cannot_be_reached_is_said_and_nothing_stays(
     gone = (tmp_path / "gone.git").as_uri()
     code, _, err = typed("--from", file_of(events, tmp_path), "--pull-request", "--yes", "--repository", gone)
     assert code == 3 and "git clone" in err and list(Path.cwd().iterdir()) == []
+
+
+WITHOUT_SERVICE = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"duckdb", "pyarrow", "numpy", "litestar", "psycopg", "lightgbm", "torch", "zstandard"}:
+            raise ModuleNotFoundError(name, name=name.partition(".")[0])
+
+sys.meta_path.insert(0, Missing())
+from assay.cli import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_a_bare_machine_shares_without_the_packages_of_the_service(events: Any, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SERVICE, "share", "--from", file_of(events, tmp_path), "--yes", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "ASSAY_HOME": str(tmp_path / "home"), "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert unpack((tmp_path / json.loads(done.stdout)["file"]).read_bytes()).manifest.events == 3

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from dashboard.screens.operations.words import (  # fmt: skip
     archive_table,
     behind,
+    bundle_table,
+    held_table,
     letter_table,
     per_second,
     read_operations,
@@ -20,6 +22,7 @@ from dashboard.screens.operations.words import (  # fmt: skip
     used_words,
 )
 from domain.answers.operations import Archived, Build, Configured, Day, DeadLetter, Health, ListedToken, Minute, Step
+from domain.answers.sharing import HeldRow, SharedBundle
 from presentation import formatting
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -135,3 +138,21 @@ def test_the_address_names_an_event() -> None:
     read = read_operations({"event": ["abc"], "as_of": ["3"]})
     assert read.asked.event == "abc"
     assert read.dropped == ["as_of is not a parameter of this page"]
+
+
+def test_bundles_stand_newest_first_by_the_name_of_a_trusted_signer() -> None:
+    first = SharedBundle(
+        bundle="sha256:" + "a" * 64, signer="ed25519:1", name=None, trust="unknown", licence="CC0-1.0", tool=None,
+        added_at=BEGAN, added_by="local", runs=1, measurements=5, held=2, models=1, devices=["nvidia-l4"], state="counts",
+    )  # fmt: skip
+    second = replace(
+        first, bundle="sha256:" + "b" * 64, name="Jane's lab", trust="trusted", added_at=NOW, state="removed"
+    )
+    table = bundle_table([first, second])
+    assert list(table["Signer"]) == ["Jane's lab", "ed25519:1"]
+    assert list(table["Bundle"]) == ["b" * 12, "a" * 12] and list(table["Held back"]) == [2, 2]
+    held = HeldRow(
+        event_id="e", model="m", hardware="h", platform="cuda", precision="fp16", batch_size=1, latency_ms=0.1,
+        reason="copied: 1 ms", signer="ed25519:1", bundle=first.bundle, retraction="r", position=7,
+    )  # fmt: skip
+    assert held_table([held]).iloc[0].to_dict()["Why"] == "copied: 1 ms"
