@@ -45,6 +45,7 @@ _SOFTWARE = (
 PART_COLUMNS = (
     "position",
     "event_id",
+    "source",
     "time",
     "model_id",
     "scenario",

@@ -20,7 +20,7 @@ from domain.sharing.bundles import signer_of
 from domain.vocabulary import PLATFORMS, PRECISIONS, STORED_ONLY, WEIGHT_BITS
 from ingest.projection import Tables
 from ingest.projection.names import Names
-from ingest.sharing.trust import rank, trusted_signers
+from ingest.sharing.trust import UNSIGNED, rank, trusted_signers
 from predictor.answering.call_evidence import PART_COLUMNS, part_names
 from predictor.answering.context import AnswerContext
 from predictor.answering.evidence import COLUMNS, chosen_sizes
@@ -234,10 +234,16 @@ def _subject(model: str, book: TraceBook) -> Subject:
 
 
 def _parts(tables: Tables, model: str) -> list[dict[str, Any]]:
-    """The measurements of parts of a model, each with the `part` that it is of."""
+    """The measurements of parts of a model, each with the `part` that it is of; those that strangers shared left out."""
     names = part_names(model)
-    rows = tables.measurements(model=list(names), mode="inference", columns=PART_COLUMNS).to_pylist()
-    return [{**row, "part": names[row["model_id"]]} for row in rows if row["model_id"] in names]
+    rows = _with_trust(
+        tables, tables.measurements(model=list(names), mode="inference", columns=PART_COLUMNS).to_pylist()
+    )
+    return [
+        {**row, "part": names[row["model_id"]]}
+        for row in rows
+        if row["model_id"] in names and row.get("trust", UNSIGNED) >= UNSIGNED
+    ]
 
 
 def _of_model(tables: Tables, model: str, mode: str) -> tuple[list[dict[str, Any]], TraceBook]:

@@ -20,9 +20,10 @@ from api.container import Container
 from api.http.access import address_of
 from api.http.body import BODY_LIMIT_BYTES
 from api.http.paging import DEPENDENCIES, At, rows_response
+from api.http.tokens import Token
 from api.routes.operations import ADMIN, actor
 from domain.answers.sharing import AddedBundle, Changed, Held, SharedBundle
-from domain.errors import AssayError, NotFound, PartMissing, ProjectionBehind
+from domain.errors import AssayError, Forbidden, NotFound, PartMissing, ProjectionBehind
 from domain.events import MEASUREMENT_RECORDED, MEASUREMENT_RETRACTED, Decoded, encode_event, new_event
 from domain.payloads import MeasurementRecorded, MeasurementRetracted
 from domain.permissions import SERVICE_SOURCE
@@ -60,9 +61,16 @@ async def add(request: Request[Any, Any, Any], data: JSONBody[SentBundle], dry_r
     A bundle that was cut, altered or forged is refused whole. What the log has already stays as it is.
     """
     container = appending(request)
+    token: Token | None = request.state.token
+    if token is not None and token.source is not None:
+        raise Forbidden(
+            f"the token appends as {token.source!r} only, and a bundle has a source of its own.",
+            field="Authorization",
+            remedy="Use a token that is bound to no source.",
+        )
     bundle = await asyncio.to_thread(unpack, data.content)
     events = await asyncio.to_thread(imported_events, bundle)
-    container.access.admit_events(request.state.token, address_of(request.scope.get("client")), len(events))
+    container.access.admit_events(token, address_of(request.scope.get("client")), len(events))
     async with container.sharing:
         await container.reach(await container.log.last_position())
         known = dict(await container.log.event_sources([event.id for event in events]))

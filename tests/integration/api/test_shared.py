@@ -263,6 +263,7 @@ def test_scopes_guard_the_routes_and_nobody_appends_as_a_signer(
     admin, _ = store.create("root", ["admin"])
     append, _ = store.create("runner", ["append"])
     read, _ = store.create("reader", ["read"])
+    bound, _ = store.create("bound", ["append"], source="urn:acme:bound")
     service = fresh_service().start_with(admin)
     content = {"content": base64.b64encode(bundle(1, 1.0, model=MODEL)).decode()}
 
@@ -271,7 +272,9 @@ def test_scopes_guard_the_routes_and_nobody_appends_as_a_signer(
         return httpx.request(method, service.url + path, headers=headers, **options).status_code
 
     assert status("POST", "/v1/shared", read, json=content) == 403
+    assert status("POST", "/v1/shared", bound, json=content) == 403
     assert status("POST", "/v1/shared", append, json=content) == 200
+    assert status("DELETE", f"/v1/shared/{signer(1)}?reason=mine", append) == 403
     assert status("GET", "/v1/shared", read) == 200
     assert status("POST", "/v1/signers", append, json={"key": public(1), "name": "me"}) == 403
     assert status("POST", "/v1/signers", admin, json={"key": "not a key", "name": "me"}) == 422
