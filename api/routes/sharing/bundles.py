@@ -20,13 +20,12 @@ from api.container import Container
 from api.http.access import address_of
 from api.http.body import BODY_LIMIT_BYTES
 from api.http.paging import DEPENDENCIES, At, rows_response
-from api.http.tokens import Token
 from api.routes.operations import ADMIN, actor
 from domain.answers.sharing import AddedBundle, Changed, Held, SharedBundle
 from domain.errors import AssayError, Forbidden, NotFound, PartMissing, ProjectionBehind
 from domain.events import MEASUREMENT_RECORDED, MEASUREMENT_RETRACTED, Decoded, encode_event, new_event
 from domain.payloads import MeasurementRecorded, MeasurementRetracted
-from domain.permissions import SERVICE_SOURCE
+from domain.permissions import SERVICE_SOURCE, Token
 from domain.sharing.bundles import Bundle, shared_source, signer_of, unpack
 from domain.signing import key_id, read_public_key
 from ingest.projection import Tables
