@@ -80,11 +80,11 @@ class Installed:
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(self.python), *arguments]
         subprocess.run(command, check=True, capture_output=True)
 
-    def run(self, *command: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the environment's bin folder in the working folder."""
         program, *arguments = command
         done = subprocess.run(
-            [self.python.with_name(program), *arguments], cwd=self.working, env=self.environment,
+            [self.python.with_name(program), *arguments], cwd=self.working, env=self.environment | environment,
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
@@ -210,6 +210,18 @@ def test_command_line_of_the_wheel_answers_in_a_folder_with_packages_of_our_name
     assert installed.run("python", "-m", "assay.cli", "--version").stdout == f"assay, version {__version__}\n"
     (device, *_) = json.loads(installed.run("assay", "detect", "--json").stdout)
     assert "cpu" in {each["platform"] for each in device["platforms"] if each["available"]}
+
+
+def test_first_command_of_the_readme_answers_from_the_wheel_alone(installed: Installed, tmp_path: Path) -> None:
+    block = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Thirty seconds")[2].split("```")[1]
+    installing, asking = (line.partition("#")[0].split() for line in block.strip().splitlines())
+    assert installing[:2] == ["pip", "install"]
+    home = {"ASSAY_HOME": str(tmp_path)}
+    answer = installed.run(*asking, **home)
+    assert "imported" in answer.stdout
+    assert "what ships" in answer.stderr
+    # As `uvx` and `pipx run` call it.
+    assert installed.run(installing[2], *asking[1:], "--json", **home).stdout.startswith("{")
 
 
 def test_wheel_measures_in_a_child_process_without_a_service(measured: Path) -> None:
