@@ -131,6 +131,7 @@ def test_examples_and_views_of_ours_run_and_come_back(page: Any, dashboards: Any
     begin.click()
     page.page.wait_for_function("document.querySelector('textarea').value.startsWith('SELECT *')")
     page.page.locator(".assay-table").first.get_by_text("acme-one").first.wait_for()
+    settled(page.page)
     page.page.get_by_role("link", name="Recommend").click()
     page.page.get_by_role("heading", name="Recommend").wait_for()
     page.page.get_by_role("link", name="Query").click()

@@ -252,6 +252,7 @@ def test_odd_path_and_variables_of_the_environment_do_not_reach_the_server(home,
 AS_ORDINARY = """
 import os, stat, sys
 import psycopg, multiprocessing, encodings.idna
+import ingest.log.embedded
 from ingest.log.postgres import open_database
 os.setgroups([]); os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))
 with open_database(sys.argv[2]) as database, psycopg.connect(database.url) as connection:
