@@ -64,4 +64,5 @@ def shipped_client(cache: Path | None, **options: Any) -> Iterator[Client]:
             ) from error
         app = create_shipped_app(path)
         stack.callback(app.state.parts.close)
-        yield stack.enter_context(Client(ADDRESS, transport=InProcess(app), **options))
+        # What is not there does not come by waiting.
+        yield stack.enter_context(Client(ADDRESS, transport=InProcess(app), patience_s=0, **options))

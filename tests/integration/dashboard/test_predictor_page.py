@@ -189,8 +189,11 @@ def test_the_page_says_what_the_card_says(page: Any, dashboards: Any, used_url: 
     page.page.get_by_role("radio", name="What it knows").click()
     page.page.wait_for_function("location.search.includes('tab=card')")
     page.page.get_by_text("Training history", exact=True).wait_for()
-    told = page.page.inner_text('[data-testid="stMain"]')
-    assert all(limit.rstrip(".") in told for limit in card["limits"])
+    # The part fills from above; its texts come one after the other.
+    page.page.wait_for_function(
+        "limits => limits.every(limit => document.querySelector('[data-testid=stMain]').innerText.includes(limit))",
+        arg=[limit.rstrip(".") for limit in card["limits"]],
+    )
     assert page.wrong == []
 
 
