@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -23,6 +24,7 @@ from domain.signing import key_id
 from tests.integration.conftest import RunningService
 
 MODEL, HARDWARE = "acme/shared-tiny", "acme-shared-one"
+_WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'event'::regclass"
 
 
 def key(number: int) -> Ed25519PrivateKey:
@@ -228,7 +230,9 @@ def test_removed_bundles_leave_the_answers_and_come_back(service: Any, bundle: A
     assert len(service.measurements(model="acme/removed")) == 1 and service.measurements(model="acme/kept") == []
 
 
-def test_killed_in_the_middle_of_an_add_all_of_a_bundle_is_there_or_nothing(fresh_service: Any, build: Any) -> None:
+def test_killed_in_the_middle_of_an_add_all_of_a_bundle_is_there_or_nothing(
+    fresh_service: Any, database: Any, build: Any
+) -> None:
     rows = [build.measurement(1.0 + number / 1e4, batch_size=number, run_id="run") for number in range(1, 801)]
     rows.append(build.measurement(0.0001, batch_size=802, run_id="run"))
     content = pack(
@@ -241,10 +245,16 @@ def test_killed_in_the_middle_of_an_add_all_of_a_bundle_is_there_or_nothing(fres
             client.add_bundle(content)
 
     sender = threading.Thread(target=send)
-    sender.start()
-    time.sleep(0.3)
-    service.kill()
-    sender.join()
+    with psycopg.connect(database.url) as connection:
+        # Reading goes on, and the transaction of the bundle waits here, with some of it done.
+        connection.execute("LOCK TABLE event IN SHARE MODE")
+        sender.start()
+        until = time.monotonic() + 30
+        while connection.execute(_WAITING).fetchone() == (0,):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        service.kill()
+        sender.join()
     service.start()
     with service.client() as client:
         client.wait_for(client.ready()["log_position"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import struct
 import sys
 from collections.abc import Iterator
@@ -189,6 +190,8 @@ def chromium() -> Iterator[Any]:
     try:
         gallery.find_browser()
     except PartMissing as missing:
+        if os.environ.get("ASSAY_REQUIRE_BROWSER") == "1":
+            pytest.fail(str(missing))
         pytest.skip(str(missing))
     with gallery.browser() as browser:
         yield browser
