@@ -11,7 +11,7 @@ import msgspec
 from domain.catalogues.hardware import FIGURES, HardwareSpec, cpu_slug, fill, find, slug
 from domain.configuration import Hardware
 from domain.payloads import Environment, Figure, HardwareDescribed, PlatformProbe, Specification
-from runner.machine.browsers import probe_browser
+from runner.browser.check import probe_browser
 from runner.machine.environment import environment
 from runner.machine.probes import Probe, ProbedDevice, SmiDevice, nvidia_smi, probe_platforms
 from runner.machine.processor import Processor, processor

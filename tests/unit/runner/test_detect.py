@@ -16,7 +16,7 @@ from domain.catalogues.hardware import cpu_slug, fill, spec_from_event
 from domain.events import decode_event, encode_event, new_event
 from domain.payloads import Environment
 from domain.vocabulary import PLATFORMS
-from runner.machine.browsers import find_browsers
+from runner.browser.locations import find_browsers
 from runner.machine.detect import derived_peaks, describe, detect, own_hardware
 from runner.machine.environment import environment
 from runner.machine.probes import parse_smi
@@ -130,7 +130,7 @@ class TestPlatforms:
             assert (detection.device_for(probe.platform) is not None) == probe.available
 
     def test_a_browser_s_claim_rests_on_a_page_that_ran(self, detection):
-        driven = [browser for browser in find_browsers() if browser.name != "firefox"]
+        driven = find_browsers()
         probe = probe_of(detection, "wasm")
         assert probe.available == bool(driven)
         if driven:

@@ -1,0 +1,1 @@
+"""Real browsers: a page in one of them runs a model, and what it says becomes a measurement."""

@@ -1,0 +1,25 @@
+"""Ends a browser and removes its profile when the process that started it is gone: `python -m runner.browser.drivers.guard PATH`.
+
+It waits for the end of its standard input, which comes when that process closes it or is killed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    """Wait, then clean up what is left."""
+    sys.stdin.buffer.read()
+    profile = Path(sys.argv[1])
+    if profile.exists():
+        from runner.browser.drivers.base import end_processes, remove_folder
+
+        end_processes(profile)
+        remove_folder(profile)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
