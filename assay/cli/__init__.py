@@ -51,6 +51,7 @@ VERBS: dict[str, str] = {
     "demo": "serve.demo",
     "detect": "measure.detecting",
     "noise": "measure.detecting",
+    "browser": "measure.browser",
     "bench": "measure.measuring",
     "calibrate": "measure.calibrating",
     "verify": "measure.measuring",
@@ -119,6 +120,7 @@ HELP = {
     "Measure": [
         "detect",
         "noise",
+        "browser",
         "suggest",
         "bench",
         "calibrate",

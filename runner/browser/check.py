@@ -35,7 +35,8 @@ Backend = Literal["wasm", "webgpu", "webnn"]
 DEADLINE_S = 30.0
 """How long a page may take to answer, after its browser has started."""
 _LOOK_S = 0.5
-_PAGE = b"""<!doctype html><meta charset="utf-8"><title>Assay checks this browser</title><link rel="icon" href="data:,"><script>
+_PAGE = b"""<!doctype html><meta charset="utf-8"><title>Assay checks this browser</title>
+<link rel="icon" href="data:,"><script>
 const send = (seen) => fetch("said" + location.search, { method: "POST", body: JSON.stringify(seen) });
 const worker = new Worker("worker.mjs", { type: "module" });
 worker.onmessage = ({ data }) => send(data);
@@ -51,9 +52,14 @@ const clockStep = () => {
   return step * 1000;
 };
 const wasm = () => {
-  const add = [0,97,115,109,1,0,0,0,1,7,1,96,2,127,127,1,127,3,2,1,0,7,7,1,3,97,100,100,0,0,10,9,1,7,0,32,0,32,1,106,11];
+  const add = [0,97,115,109,1,0,0,0,1,7,1,96,2,127,127,1,127,3,2,1,0,7,7,1,3,97,100,100,0,0,
+    10,9,1,7,0,32,0,32,1,106,11];
   const simd = [0,97,115,109,1,0,0,0,1,5,1,96,0,1,123,3,2,1,0,10,10,1,8,0,65,0,253,15,253,98,11];
-  const threads = () => { try { return new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer instanceof SharedArrayBuffer; } catch { return false; } };
+  const threads = () => {
+    try {
+      return new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer instanceof SharedArrayBuffer;
+    } catch { return false; }
+  };
   try {
     const sum = new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array(add))).exports.add(2, 3);
     return { sum, simd: WebAssembly.validate(new Uint8Array(simd)), threads: threads() };
@@ -173,7 +179,7 @@ def look(program: BrowserProgram, *, flags: Sequence[str] = (), deadline_s: floa
 
 
 def probe_browser() -> list[Probe]:
-    """Return what wasm, webgpu and webnn did in the browser that `assay bench` takes by default: the first that works."""
+    """Return what wasm, webgpu and webnn did in the first browser that works, as `assay bench` takes it."""
     reasons = []
     for program in find_browsers():
         report = look(program)

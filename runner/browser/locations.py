@@ -71,13 +71,13 @@ class BrowserProgram(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def browser_folder() -> Path:
-    """Return where `assay browser install` puts files: `cache/browser` under ASSAY_HOME or the platform's data folder."""
+    """Return where `assay browser install` puts files: `cache/browser` in the data directory of Assay."""
     home = os.environ.get("ASSAY_HOME")
     return (Path(home).expanduser().absolute() if home else data_folder()) / "cache" / "browser"
 
 
 def onnxruntime_web(folder: Path | None = None) -> Path:
-    """Return the folder with onnxruntime-web's modules and WebAssembly. Raises PartMissing where it is not installed."""
+    """Return the folder with onnxruntime-web's modules and WebAssembly. Raises PartMissing where there is none."""
     path = (folder or browser_folder()) / f"onnxruntime-web-{ONNXRUNTIME_WEB}"
     if not path.is_dir():
         raise PartMissing(
@@ -88,7 +88,10 @@ def onnxruntime_web(folder: Path | None = None) -> Path:
 
 
 def find_browsers(folder: Path | None = None) -> list[BrowserProgram]:
-    """Return the browsers of this machine, each program once and the one to use first: what was installed by Assay, Chromium, Firefox, WebKit."""
+    """Return the browsers of this machine, each program once and the one to use first.
+
+    That is the Chromium that Assay installed; Chromium's browsers come before Firefox, and that before WebKit.
+    """
     programs = [*_installed_chromium(folder or browser_folder())]
     programs += [
         BrowserProgram(name=name, engine=engine, path=path)

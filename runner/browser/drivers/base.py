@@ -139,7 +139,7 @@ class Running:
         return self._console()[-_LONGEST_CONSOLE:]
 
     def end(self) -> None:
-        """Kill every process of the browser and remove its profile. It does not ask the page, and may be called twice."""
+        """Kill every process of the browser and remove its profile. The page is not asked. May be called twice."""
         if self._ended:
             return
         self._ended = True
@@ -165,7 +165,7 @@ class Driver(ABC):
         """Start the browser and open the address; what was started is in `started`, so that a failure ends it."""
 
     def open(self, url: str) -> Running:
-        """Start the browser and open the address. Raises PlatformUnavailable where it does not start; nothing stays then."""
+        """Start the browser and open the address. Raises PlatformUnavailable, and leaves nothing, where it does not start."""
         profile = Profile()
         started = Started(profile, self.program.name)
         try:
@@ -206,7 +206,7 @@ class Started:
         return process
 
     def wait_for(self, what: str, look: Callable[[], Any], process: subprocess.Popen[bytes]) -> Any:
-        """Return the first true answer of `look`; raises PlatformUnavailable where the process ends or takes too long."""
+        """Return the first true answer of `look`; raises PlatformUnavailable where the process ends or is too slow."""
         end = monotonic() + START_S
         while monotonic() < end:
             answer = look()
@@ -332,7 +332,7 @@ def end_processes(profile: Path, *processes: subprocess.Popen[bytes]) -> None:
 
 
 def _family(profile: Path, pids: Sequence[int]) -> list[psutil.Process]:
-    """Return the processes of a browser that run: by descent, by the variable that they inherited, or by their command."""
+    """Return the processes of a browser that run, by descent, by the variable they inherit, or by their command."""
     family: dict[int, psutil.Process] = {}
     for pid in pids:
         with suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""Ends a browser and removes its profile when the process that started it is gone: `python -m runner.browser.drivers.guard PATH`.
+"""Ends a browser and removes its profile when the process that started it is gone: run as a module, with the profile.
 
 It waits for the end of its standard input, which comes when that process closes it or is killed.
 """

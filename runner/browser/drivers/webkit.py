@@ -20,7 +20,7 @@ _PAGE_PROCESS = "WebKitWebProces"
 
 
 class WebKitDriver(Driver):
-    """Drives MiniBrowser of WebKitGTK, which takes the address as an argument. It does not pass on the page's console."""
+    """Drives WebKitGTK's MiniBrowser, which takes the address as an argument and keeps the page's console to itself."""
 
     engine = "webkit"
 

@@ -1,5 +1,6 @@
-"""Drivers are tried with the real browsers of this machine: each ends in time whatever its page does, and leaves nothing."""
+"""Drivers are tried with the real browsers of this machine: each ends in time and leaves nothing."""
 
+import json
 import os
 import shutil
 import signal
@@ -14,8 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from assay.cli import run
 from domain.errors import PlatformUnavailable
-from runner.browser.check import look
+from runner.browser.check import look, probe_browser
 from runner.browser.drivers import base, driver_for
 from runner.browser.locations import ENGINES, BrowserProgram, find_browsers, how_to_get
 
@@ -208,7 +210,9 @@ class TestStart:
             ("chromium", "sleep 600", "gave no"),
         ],
     )
-    def test_program_that_is_no_browser_is_refused_and_leaves_nothing(self, tmp_path, monkeypatch, engine, script, word):
+    def test_program_that_is_no_browser_is_refused_and_leaves_nothing(
+        self, tmp_path, monkeypatch, engine, script, word
+    ):
         monkeypatch.setattr(base, "START_S", 1.0)
         fake = tmp_path / "browser"
         fake.write_text(f"#!/bin/sh\n{script}\n")
@@ -241,15 +245,25 @@ def recording(environment, profiles):
 
 
 class TestLook:
-    def test_page_is_isolated_and_computes(self, browser):
-        report = look(browser)
-        assert report.works, report
-        assert report.isolated
-        assert report.version
-        assert report.clock_step_us > 0
-        backends = {ability.backend: ability for ability in report.backends}
-        assert "added 2 and 3" in backends["wasm"].evidence
-        assert all(ability.available or ability.reason for ability in report.backends)
+    def test_check_finds_what_detect_finds_and_names_what_is_missing(self, chromium, capsys):
+        assert run(["browser", "check", "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        here = {each.path for each in find_browsers()}
+        assert {item["path"] for item in report["browsers"] if item["path"]} == here
+        for item in report["browsers"]:
+            if item["path"] is None:
+                assert item["remedy"] == how_to_get(item["engine"])
+                continue
+            assert item["works"], item
+            assert item["isolated"]
+            assert item["clock_step_us"] > 0
+            assert "added 2 and 3" in item["backends"][0]["evidence"]
+            assert all(ability["available"] or ability["reason"] for ability in item["backends"])
+        first = report["browsers"][0]
+        detected = {probe.platform: probe for probe in probe_browser()}
+        for ability in first["backends"]:
+            assert detected[ability["backend"]].available == ability["available"]
+            assert detected[ability["backend"]].runtime == {"name": first["name"], "version": first["version"]}
 
     def test_backend_that_is_switched_off_is_named(self, chromium):
         report = look(chromium, flags=["--disable-features=WebMachineLearningNeuralNetwork"])
