@@ -14,11 +14,11 @@ import sys
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 import psutil
@@ -34,6 +34,7 @@ START_S = 30.0
 MARK = "ASSAY_BROWSER_PROFILE"
 """The variable that every process of a browser inherits: the path of its profile."""
 _END_S = 10.0
+_GRACE_S = 0.2
 _LOOK_S = 0.02
 _LONGEST_CONSOLE = 1000
 
@@ -129,10 +130,15 @@ class Running:
         """Return why the page is gone: the browser ended, or the page crashed. None while neither has happened."""
         if self._ended:
             return "the browser was ended"
+        page = None if self._process.poll() is not None else self._page_fault()
+        if page:
+            # A browser that is killed takes its page along, and the page may be gone first.
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE_S)
         code = self._process.poll()
-        if code is not None:
-            return f"the browser was ended by signal {-code}" if code < 0 else f"the browser exited with status {code}"
-        return self._page_fault()
+        if code is None:
+            return page
+        return f"the browser was ended by signal {-code}" if code < 0 else f"the browser exited with status {code}"
 
     def console(self) -> list[str]:
         """Return the last lines that the page wrote to its console."""
@@ -187,7 +193,12 @@ class Started:
         self.log = profile.path / "browser.log"
 
     def launch(
-        self, command: Sequence[str], variables: Mapping[str, str], *, into: Path | None = None
+        self,
+        command: Sequence[str],
+        variables: Mapping[str, str],
+        *,
+        into: Path | None = None,
+        descriptors: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
         """Start a program in the process group of this one; raises PlatformUnavailable where the system refuses."""
         with (into or self.log).open("ab") as log:
@@ -199,11 +210,18 @@ class Started:
                     stderr=log,
                     env=dict(variables),
                     cwd=self.profile.path,
+                    pass_fds=descriptors,
                 )
             except OSError as error:
                 raise self.failed(f"did not start: {error.strerror}") from error
         self.processes.append(process)
         return process
+
+    def refused(self, process: subprocess.Popen[bytes], error: OSError) -> PlatformUnavailable:
+        """Return the error of a browser that did not do what its driver asked, or that ended."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.failed(f"exited with status {process.wait(1)} before it opened the page")
+        return self.failed(f"did not open the page: {error}")
 
     def wait_for(self, what: str, look: Callable[[], Any], process: subprocess.Popen[bytes]) -> Any:
         """Return the first true answer of `look`; raises PlatformUnavailable where the process ends or is too slow."""
@@ -215,7 +233,7 @@ class Started:
             if process.poll() is not None:
                 raise self.failed(f"exited with status {process.returncode} before it gave {what}")
             sleep(_LOOK_S)
-        raise self.failed(f"gave no {what} within {START_S:g} s")
+        raise self.failed(f"did not give {what} within {START_S:g} s")
 
     def failed(self, what: str) -> PlatformUnavailable:
         """Return the error of a browser that did not start, with its last lines."""
@@ -244,19 +262,64 @@ class Started:
                 process.wait(_END_S)
 
 
-class Channel:
-    """A WebSocket on which commands are answered and events come: CDP and WebDriver BiDi share this form.
+class Transport(Protocol):
+    """Carries messages to a browser and back."""
 
-    It waits in the kernel, so that it takes no processor time while the page measures.
-    """
+    def send(self, text: str) -> None:
+        """Send a message."""
 
-    def __init__(self, url: str, on_event: Callable[[str, dict[str, Any]], None]) -> None:
+    def messages(self) -> Iterator[str | bytes]:
+        """Yield messages until the other side is gone."""
+
+    def close(self) -> None:
+        """Free what it uses."""
+
+
+class WebSocket:
+    """A WebSocket as a transport."""
+
+    def __init__(self, url: str) -> None:
         from websockets.sync.client import connect
 
         self._open = ExitStack()
         self._socket = self._open.enter_context(
             connect(url, max_size=None, proxy=None, open_timeout=START_S, ping_interval=None, close_timeout=1)
         )
+
+    @staticmethod
+    def require() -> None:
+        """Raise PartMissing where the package that it needs is not installed."""
+        if importlib.util.find_spec("websockets") is None:
+            raise PartMissing(
+                "this browser is driven over a WebSocket, and the package websockets is not installed.",
+                remedy="pip install 'assay-bench[browser]'",
+            )
+
+    def send(self, text: str) -> None:
+        """Send a message."""
+        self._socket.send(text)
+
+    def messages(self) -> Iterator[str | bytes]:
+        """Yield messages until the connection ends."""
+        from websockets.exceptions import WebSocketException
+
+        with suppress(WebSocketException, OSError):
+            yield from self._socket
+
+    def close(self) -> None:
+        """Close the connection."""
+        with suppress(Exception):
+            self._open.close()
+
+
+class Channel:
+    """Commands that are answered, and events: CDP and WebDriver BiDi share this form.
+
+    It waits in the kernel, so that it takes no processor time while the page measures.
+    """
+
+    def __init__(self, transport: Transport, on_event: Callable[[str, dict[str, Any]], None]) -> None:
+        self._transport = transport
         self._on_event = on_event
         self._answers: dict[int, dict[str, Any]] = {}
         self._arrived = threading.Condition()
@@ -265,22 +328,10 @@ class Channel:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    @staticmethod
-    def require() -> None:
-        """Raise PartMissing where the package that it needs is not installed."""
-        if importlib.util.find_spec("websockets") is None:
-            raise PartMissing(
-                "browsers are driven over WebSockets, and the package websockets is not installed.",
-                remedy="pip install 'assay-bench[browser]'",
-            )
-
     def _read(self) -> None:
-        from websockets.exceptions import WebSocketException
-
         try:
-            with suppress(WebSocketException, OSError):
-                for text in self._socket:
-                    self._take(msgspec.json.decode(text, type=dict[str, Any]))
+            for text in self._transport.messages():
+                self._take(msgspec.json.decode(text, type=dict[str, Any]))
         finally:
             with self._arrived:
                 self._closed = True
@@ -298,7 +349,7 @@ class Channel:
         """Send a command and return its result. Raises OSError for an error, or where no answer comes in time."""
         self._last += 1
         number = self._last
-        self._socket.send(msgspec.json.encode({"id": number, "method": method, "params": params}).decode())
+        self._transport.send(msgspec.json.encode({"id": number, "method": method, "params": params}).decode())
         with self._arrived:
             self._arrived.wait_for(lambda: number in self._answers or self._closed, START_S)
             answer = self._answers.pop(number, None)
@@ -310,9 +361,9 @@ class Channel:
         return result
 
     def close(self) -> None:
-        """Close the connection."""
-        with suppress(Exception):
-            self._open.close()
+        """Wait until the other side is gone, and free the transport. The browser has been ended before."""
+        self._reader.join(_END_S)
+        self._transport.close()
 
 
 def end_processes(profile: Path, *processes: subprocess.Popen[bytes]) -> None:
@@ -341,7 +392,7 @@ def _family(profile: Path, pids: Sequence[int]) -> list[psutil.Process]:
     for each in psutil.process_iter():
         if each.pid not in family and each.pid != os.getpid() and _uses(each, str(profile)):
             family[each.pid] = each
-    return [each for each in family.values() if _runs(each)]
+    return [each for each in family.values() if runs(each)]
 
 
 def _uses(process: psutil.Process, profile: str) -> bool:
@@ -354,7 +405,7 @@ def _uses(process: psutil.Process, profile: str) -> bool:
     return False
 
 
-def _runs(process: psutil.Process) -> bool:
+def runs(process: psutil.Process) -> bool:
     """Return whether it is more than the entry of a dead process that nobody collects."""
     with suppress(psutil.Error):
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from runner.browser.drivers.base import Channel, Driver, Profile, Running, Started
+from runner.browser.drivers.base import Channel, Driver, Profile, Running, Started, WebSocket
 
 __all__ = ["FirefoxDriver"]
 
@@ -46,7 +46,7 @@ class FirefoxDriver(Driver):
 
     def start(self, url: str, profile: Profile, started: Started) -> Running:
         """Start it, listen for what happens to its page, then open the address there."""
-        Channel.require()
+        WebSocket.require()
         folder = profile.path / "data"
         folder.mkdir()
         lines = [
@@ -69,14 +69,14 @@ class FirefoxDriver(Driver):
         where = started.wait_for("an address for its driver", address, process)
         page = _Page()
         try:
-            channel = Channel(f"ws://{where['ws_host']}:{where['ws_port']}/session", page.event)
+            channel = Channel(WebSocket(f"ws://{where['ws_host']}:{where['ws_port']}/session"), page.event)
             started.closers.append(channel.close)
             version = channel.call("session.new", capabilities={})["capabilities"]["browserVersion"]
             page.context = channel.call("browsingContext.getTree")["contexts"][0]["context"]
             channel.call("session.subscribe", events=list(_EVENTS))
             channel.call("browsingContext.navigate", context=page.context, url=url, wait="none")
         except OSError as error:
-            raise started.failed(f"did not open the page: {error}") from error
+            raise started.refused(process, error) from error
         return Running(
             process=process,
             profile=profile,

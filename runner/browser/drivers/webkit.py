@@ -11,7 +11,7 @@ from contextlib import suppress
 import psutil
 
 from domain.errors import PartMissing
-from runner.browser.drivers.base import START_S, Driver, Profile, Running, Started
+from runner.browser.drivers.base import START_S, Driver, Profile, Running, Started, runs
 
 __all__ = ["WebKitDriver"]
 
@@ -43,9 +43,7 @@ class WebKitDriver(Driver):
             version=version,
             engine=self.engine,
             flags=self.flags(),
-            page_fault=lambda: (
-                None if page.is_running() and page.status() != psutil.STATUS_ZOMBIE else "the page crashed"
-            ),
+            page_fault=lambda: None if runs(page) else "the page crashed",
             console=list,
             close=started.close,
         )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
@@ -19,6 +21,7 @@ from assay.cli import run
 from domain.errors import PlatformUnavailable
 from runner.browser.check import look, probe_browser
 from runner.browser.drivers import base, driver_for
+from runner.browser.drivers import chromium as chromium_driver
 from runner.browser.locations import ENGINES, BrowserProgram, find_browsers, how_to_get
 
 ROOT = Path(__file__).parents[3]
@@ -207,7 +210,8 @@ class TestStart:
         [
             ("firefox", "exit 3", "exited with status 3"),
             ("chromium", "echo no display >&2; exit 1", "no display"),
-            ("chromium", "sleep 600", "gave no"),
+            ("chromium", "sleep 600", "was not answered"),
+            ("firefox", "sleep 600", "did not give an address"),
         ],
     )
     def test_program_that_is_no_browser_is_refused_and_leaves_nothing(
@@ -229,6 +233,18 @@ class TestStart:
         missing = BrowserProgram(name="gone", engine="chromium", path=str(tmp_path / "gone"))
         with pytest.raises(PlatformUnavailable, match="gone did not start"):
             driver_for(missing).open("about:blank")
+
+    def test_chromium_runs_without_sandbox_where_the_system_has_none(self, chromium, site, tmp_path, monkeypatch):
+        monkeypatch.setattr(chromium_driver, "user_id", lambda: 1000)
+        wrapper = tmp_path / "chromium"
+        real = shlex.quote(chromium.path)
+        wrapper.write_text(
+            f'#!/bin/sh\ncase "$*" in *--no-sandbox*) exec {real} "$@";; esac\necho "No usable sandbox!" >&2\nexit 1\n'
+        )
+        wrapper.chmod(0o755)
+        with opened(msgspec.structs.replace(chromium, path=str(wrapper)), f"{site.url}/quiet") as running:
+            assert site.up.wait(PATIENCE_S)
+            assert running.flags[0] == "--no-sandbox"
 
     def test_profile_is_new_each_time(self, chromium, site):
         with opened(chromium, f"{site.url}/quiet") as first, opened(chromium, f"{site.url}/quiet") as second:
