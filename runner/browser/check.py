@@ -6,6 +6,7 @@ import queue
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,6 +33,7 @@ from runner.machine.scrub import scrub
 __all__ = ["Ability", "BrowserReport", "Report", "check", "look", "probe_browser"]
 
 Backend = Literal["wasm", "webgpu", "webnn"]
+_BACKENDS: tuple[Backend, ...] = ("wasm", "webgpu", "webnn")
 DEADLINE_S = 30.0
 """How long a page may take to answer, after its browser has started."""
 _LOOK_S = 0.5
@@ -179,28 +181,43 @@ def look(program: BrowserProgram, *, flags: Sequence[str] = (), deadline_s: floa
 
 
 def probe_browser() -> list[Probe]:
-    """Return what wasm, webgpu and webnn did in the first browser that works, as `assay bench` takes it."""
-    reasons = []
-    for program in find_browsers():
-        report = look(program)
-        if report.backends:
-            return [_probe(report, ability) for ability in report.backends]
-        reasons.append(f"{report.name}: {report.reason}")
-    reason = "; ".join(reasons) or f"no browser was found: {how_to_get('chromium')}"
-    return [Probe(platform=backend, available=False, reason=reason) for backend in ("wasm", "webgpu", "webnn")]
+    """Return what became of wasm, webgpu and webnn, each in the first browser that has it, as `assay bench` chooses."""
+    programs = find_browsers()
+    reports = [look(program) for program in programs[:1]]
+    if any(_first(reports, backend) is None for backend in _BACKENDS):
+        with ThreadPoolExecutor(max(1, len(programs))) as pool:
+            reports += pool.map(look, programs[1:])
+    return [_probe(reports, backend) for backend in _BACKENDS]
 
 
-def _probe(report: BrowserReport, ability: Ability) -> Probe:
+def _first(reports: Sequence[BrowserReport], backend: Backend) -> tuple[BrowserReport, Ability] | None:
+    """Return the first browser that has a backend."""
+    pairs = ((report, ability) for report in reports for ability in report.backends)
+    return next(((report, it) for report, it in pairs if it.backend == backend and it.available), None)
+
+
+def _probe(reports: Sequence[BrowserReport], backend: Backend) -> Probe:
+    pair = _first(reports, backend)
+    if pair is None:
+        return Probe(platform=backend, available=False, reason=_absence(reports, backend))
+    report, ability = pair
     kind = "browser_gpu" if ability.software is False else "browser"
-    device = ProbedDevice(address=report.name, name=ability.backend, kind=kind)
     return Probe(
-        platform=ability.backend,
-        available=ability.available,
-        devices=(device,) if ability.available else (),
-        evidence=f"{report.name}: {ability.evidence}" if ability.available else None,
-        reason=None if ability.available else f"{report.name}: {ability.reason}",
+        platform=backend,
+        available=True,
+        devices=(ProbedDevice(address=report.name, name=backend, kind=kind),),
+        evidence=f"{report.name}: {ability.evidence}",
         runtime={"name": report.name, "version": report.version},
     )
+
+
+def _absence(reports: Sequence[BrowserReport], backend: Backend) -> str:
+    """Say of each browser why it has no such backend."""
+    reasons = []
+    for report in reports:
+        reason = next((ability.reason for ability in report.backends if ability.backend == backend), report.reason)
+        reasons.append(f"{report.name}: {reason}")
+    return "; ".join(reasons) or f"no browser was found: {how_to_get('chromium')}"
 
 
 def _report(known: dict[str, Any], seen: dict[str, Any]) -> BrowserReport:

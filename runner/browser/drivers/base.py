@@ -172,6 +172,8 @@ class Driver(ABC):
 
     def open(self, url: str) -> Running:
         """Start the browser and open the address. Raises PlatformUnavailable, and leaves nothing, where it does not start."""
+        if self.headed:
+            _require_display()
         profile = Profile()
         started = Started(profile, self.program.name)
         try:
@@ -181,6 +183,16 @@ class Driver(ABC):
             started.close()
             profile.remove()
             raise
+
+
+def _require_display() -> None:
+    """Raise PlatformUnavailable where no window can be shown."""
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        raise PlatformUnavailable(
+            "there is no display for a window.",
+            field="headed",
+            remedy="Leave --headed away, or run it in a desktop session or under xvfb-run.",
+        )
 
 
 class Started:

@@ -234,6 +234,14 @@ class TestStart:
         with pytest.raises(PlatformUnavailable, match="gone did not start"):
             driver_for(missing).open("about:blank")
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="other systems have a display for every user")
+    def test_window_without_display_is_refused_before_anything_starts(self, browser, monkeypatch):
+        monkeypatch.delenv("DISPLAY", raising=False)
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        with pytest.raises(PlatformUnavailable, match="display") as refusal:
+            driver_for(browser, headed=True).open("about:blank")
+        assert refusal.value.field == "headed"
+
     def test_chromium_runs_without_sandbox_where_the_system_has_none(self, chromium, site, tmp_path, monkeypatch):
         monkeypatch.setattr(chromium_driver, "user_id", lambda: 1000)
         wrapper = tmp_path / "chromium"
@@ -275,11 +283,15 @@ class TestLook:
             assert item["clock_step_us"] > 0
             assert "added 2 and 3" in item["backends"][0]["evidence"]
             assert all(ability["available"] or ability["reason"] for ability in item["backends"])
-        first = report["browsers"][0]
-        detected = {probe.platform: probe for probe in probe_browser()}
-        for ability in first["backends"]:
-            assert detected[ability["backend"]].available == ability["available"]
-            assert detected[ability["backend"]].runtime == {"name": first["name"], "version": first["version"]}
+        for probe in probe_browser():
+            having = [
+                {"name": item["name"], "version": item["version"]}
+                for item in report["browsers"]
+                for ability in item["backends"]
+                if ability["backend"] == probe.platform and ability["available"]
+            ]
+            assert probe.available == bool(having)
+            assert probe.runtime == (having[0] if having else None)
 
     def test_backend_that_is_switched_off_is_named(self, chromium):
         report = look(chromium, flags=["--disable-features=WebMachineLearningNeuralNetwork"])
