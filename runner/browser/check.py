@@ -259,13 +259,9 @@ def _webnn(seen: dict[str, Any]) -> Ability:
     granted = seen.get("granted") or []
     if not granted:
         return Ability(backend="webnn", available=False, reason=str(seen.get("reason")))
-    # A browser grants `gpu` and `npu` on machines that have neither, and does not say what it uses.
-    return Ability(
-        backend="webnn",
-        available=True,
-        evidence=f"contexts were made for {', '.join(granted)}",
-        features=tuple(granted),
-    )
+    # A browser grants `gpu` and `npu` on machines that have neither.
+    evidence = f"contexts were made for {', '.join(granted)}; which device works is not told"
+    return Ability(backend="webnn", available=True, evidence=evidence, features=tuple(granted))
 
 
 def _next(said: queue.SimpleQueue[dict[str, Any]]) -> dict[str, Any] | None:
