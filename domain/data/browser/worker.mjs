@@ -1,0 +1,325 @@
+// Does the steps of a task (page.mjs says what a task is): opens a model with onnxruntime-web, calls it, and times calls.
+
+const MOST_BYTES = 2 ** 31 - 1;
+const WARM_UP_WINDOW_MS = 50;
+const TYPES = {
+  float32: Float32Array, int64: BigInt64Array, int32: Int32Array, uint8: Uint8Array, int8: Int8Array, bool: Uint8Array,
+  float16: Uint16Array, float64: Float64Array,
+};
+// (func (param i32) (result i32)): a linear congruential generator stepped so many times.
+const SPIN = new Uint8Array([
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 6, 1, 96, 1, 127, 1, 127, 3, 2, 1, 0, 7, 8, 1, 4, 115, 112, 105, 110, 0, 0, 10, 36, 1, 34,
+  1, 1, 127, 3, 64, 32, 1, 65, 141, 204, 101, 108, 65, 223, 230, 187, 227, 3, 106, 33, 1, 32, 0, 65, 1, 107, 34, 0, 13, 0,
+  11, 32, 1, 11,
+]);
+
+class Refusal extends Error {
+  constructor(name, message) { super(message); this.name = name; }
+}
+
+let ort, session, feeds, opened, task;
+let stage = "load";
+let gpuLost = null;
+let nested = 0;
+const log = [];
+
+const say = (kind, rest = {}) => self.postMessage({ kind, ...rest });
+const reach = (name) => { stage = name; say("phase", { stage: name, begins: true }); };
+
+// onnxruntime writes its log to the console, in whichever of these its build uses.
+for (const level of ["log", "info", "warn", "error", "debug"]) {
+  const write = console[level].bind(console);
+  console[level] = (...words) => {
+    log.push(...words.map(String).join(" ").split("\n"));
+    if (log.length > 20000) log.splice(0, 10000);
+    if (level === "error") write(...words);
+  };
+}
+
+// Every thread of onnxruntime beside this one is a Worker.
+const Plain = self.Worker;
+if (Plain) self.Worker = class extends Plain { constructor(...how) { super(...how); nested += 1; } };
+
+function clockStep() {
+  let step = Infinity;
+  for (let count = 0, last = performance.now(); count < 20;) {
+    const now = performance.now();
+    if (now > last) { step = Math.min(step, now - last); last = now; count += 1; }
+  }
+  return step;
+}
+
+let spinner;
+function spinMs() {
+  spinner ??= new WebAssembly.Instance(new WebAssembly.Module(SPIN)).exports.spin;
+  spinner(1e6);
+  const times = [];
+  for (let round = 0; round < 5; round += 1) {
+    const start = performance.now();
+    spinner(5e6);
+    times.push(performance.now() - start);
+  }
+  return Math.min(...times);
+}
+
+async function adapterFacts() {
+  if (!navigator.gpu) return null;
+  const adapter = await navigator.gpu.requestAdapter();
+  if (!adapter) return null;
+  const { vendor, architecture, device, description, isFallbackAdapter } = adapter.info ?? {};
+  return {
+    vendor, architecture, device, description, isFallbackAdapter: isFallbackAdapter ?? adapter.isFallbackAdapter ?? null,
+    shader_f16: adapter.features.has("shader-f16"),
+  };
+}
+
+// Whether a WebNN context can be made for each type of device: true, or why not; null where there is no navigator.ml.
+async function contexts() {
+  if (!navigator.ml) return null;
+  const made = {};
+  for (const deviceType of ["cpu", "gpu", "npu"]) {
+    try {
+      (await navigator.ml.createContext({ deviceType })).destroy?.();
+      made[deviceType] = true;
+    } catch (error) { made[deviceType] = String(error); }
+  }
+  return made;
+}
+
+async function environment() {
+  const hints = ["fullVersionList", "platform", "platformVersion", "architecture", "bitness", "model"];
+  const agent = await navigator.userAgentData?.getHighEntropyValues?.(hints).catch(() => null);
+  say("environment", {
+    user_agent: navigator.userAgent,
+    user_agent_data: agent ?? null,
+    isolated: self.crossOriginIsolated === true,
+    shared_memory: typeof SharedArrayBuffer === "function",
+    secure: self.isSecureContext === true,
+    hardware_concurrency: navigator.hardwareConcurrency ?? null,
+    device_memory_gib: navigator.deviceMemory ?? null,
+    clock_step_ms: clockStep(),
+    wasm: spinMs() > 0,
+    gpu: Boolean(navigator.gpu),
+    adapter: await adapterFacts().catch((error) => ({ error: String(error) })),
+    ml: await contexts(),
+  });
+}
+
+async function fetched({ url, bytes, digest }) {
+  if (bytes > MOST_BYTES) throw new Refusal("ModelTooLarge", `a file of ${bytes} bytes is more than the 2 GiB that a browser holds in one piece`);
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Refusal("ModelNotFound", `the model's file was answered with HTTP ${answer.status}`);
+  const kind = answer.headers.get("content-type") ?? "";
+  const data = new Uint8Array(await answer.arrayBuffer());
+  if (kind.startsWith("text/html") || (data[0] === 0x3c && data[1] === 0x21)) throw new Refusal("NotAModel", "HTML came in place of the model's file");
+  if (bytes != null && data.length !== bytes) throw new Refusal("Truncated", `the model's file has ${data.length} of ${bytes} bytes`);
+  if (digest && self.crypto?.subtle) {
+    const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
+    const found = `sha256:${Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+    if (found !== digest) throw new Refusal("WrongDigest", "the model's file is not the one that was offered: its digest differs");
+  }
+  return data;
+}
+
+async function tensor({ name, type, dims, url, data }) {
+  const bytes = url ? new Uint8Array(await (await fetch(url)).arrayBuffer()) : Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
+  if (!(type in TYPES)) throw new Refusal("UnknownType", `the input ${name} is of type ${type}, which this page does not make`);
+  return [name, new ort.Tensor(type, new TYPES[type](bytes.buffer), dims)];
+}
+
+function requireBackend() {
+  const { backend, threads } = task;
+  if (backend === "webgpu" && !navigator.gpu) throw new Refusal("NoWebGpu", "this browser has no navigator.gpu here; its flag is off or the page is not secure");
+  if (backend === "webnn" && !navigator.ml) throw new Refusal("NoWebNn", "this browser has no navigator.ml here; its flag is off or it has no WebNN");
+  if (backend !== "wasm" || !(threads > 1)) return;
+  if (!self.crossOriginIsolated) throw new Refusal("NotIsolated", `${threads} threads were asked for, and this page is not cross-origin isolated: only one is possible`);
+  if (typeof SharedArrayBuffer !== "function") throw new Refusal("NoSharedArrayBuffer", `${threads} threads were asked for, and this browser has no SharedArrayBuffer`);
+}
+
+const providers = (deviceType = task.device_type) =>
+  [task.backend === "webnn" ? { name: "webnn", deviceType: deviceType ?? "cpu" } : task.backend];
+
+const create = (more = {}) => ort.InferenceSession.create(opened.model, {
+  executionProviders: providers(), externalData: opened.data, logSeverityLevel: 3, ...more,
+});
+
+async function load() {
+  reach("load");
+  requireBackend();
+  if (task.backend === "webgpu" && !(await navigator.gpu.requestAdapter())) throw new Refusal("NoAdapter", "the browser gives no WebGPU adapter");
+  const start = performance.now();
+  const data = [];
+  for (const file of task.model.data ?? []) data.push({ path: file.path, data: await fetched(file) });
+  opened = { model: await fetched(task.model), data };
+  const fetchedAt = performance.now();
+  ort = await import(task.runtime.module);
+  const wasmPaths = { mjs: task.runtime.mjs, wasm: task.runtime.wasm };
+  Object.assign(ort.env.wasm, { numThreads: task.threads ?? 1, wasmPaths, proxy: false });
+  ort.env.logLevel = "verbose";
+  const now = performance.now();
+  say("phase", { stage: "load", ms: now - start, runtime_ms: now - fetchedAt });
+}
+
+async function compile() {
+  reach("compile");
+  const start = performance.now();
+  session = await create();
+  say("phase", { stage: "compile", ms: performance.now() - start, threads: nested + 1 });
+  watchDevice();
+}
+
+async function feed() {
+  feeds = Object.fromEntries(await Promise.all(task.inputs.map(tensor)));
+}
+
+function watchDevice() {
+  Promise.resolve(ort.env.webgpu?.device).then((device) => device?.lost.then((info) => { gpuLost = info.message || info.reason; })).catch(() => {});
+}
+
+function base64(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  return btoa(text);
+}
+
+function widened(value) {
+  if (value.type === "float32") return value.data;
+  if (value.type === "float16" && value.data instanceof Uint16Array) return Float32Array.from(value.data, half);
+  return Float32Array.from(value.data, Number);
+}
+
+function half(bits) {
+  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
+}
+
+async function call() {
+  reach("first_run");
+  const start = performance.now();
+  const result = await session.run(feeds);
+  const ms = performance.now() - start;
+  const outputs = session.outputNames.map((name) => {
+    const data = widened(result[name]);
+    return { name, type: result[name].type, dims: [...result[name].dims], data: base64(new Uint8Array(data.buffer, data.byteOffset, data.byteLength)) };
+  });
+  say("outputs", { ms, outputs });
+}
+
+async function timed(running = session) {
+  const start = performance.now();
+  await running.run(feeds);
+  const ms = performance.now() - start;
+  if (gpuLost !== null) throw new Refusal("DeviceLost", `the GPU was lost: ${gpuLost}`);
+  return ms;
+}
+
+const median = (values) => {
+  const sorted = Float64Array.from(values).sort(), middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+};
+
+// The rule of runner/measure/stopping.py: the medians of two windows differ by at most 2 %, or by the noise.
+function steady(times) {
+  const window = Math.min(Math.max(Math.ceil(WARM_UP_WINDOW_MS / Math.max(median(times.slice(-5)), 1e-6)), 5), 500);
+  if (times.length < 2 * window) return false;
+  const newer = times.slice(-window), level = median(newer);
+  const noise = median(newer.map((value) => Math.abs(value - level)));
+  return Math.abs(median(times.slice(-2 * window, -window)) - level) <= Math.max(0.02 * level, noise);
+}
+
+async function warmUp(running = session) {
+  const { warm_up_ms: budget, least_warm_up_ms: least = 0 } = task.method;
+  const times = [], start = performance.now();
+  for (let look = 1; times.length < 20000;) {
+    times.push(await timed(running));
+    const spent = performance.now() - start, over = spent >= budget && times.length >= 4;
+    if (times.length < look && !over) continue;
+    look = times.length + Math.max(1, Math.floor(times.length / 10));
+    if (spent >= least && steady(times)) return { times, steady: true };
+    if (over) return { times, steady: false };
+  }
+  return { times, steady: false };
+}
+
+async function series(running = session) {
+  const { budget_ms: budget, iterations, most = 8000, least = 10 } = task.method;
+  const times = [], start = performance.now();
+  for (let told = start; ;) {
+    times.push(await timed(running));
+    const now = performance.now(), spent = now - start;
+    if (task.progress_ms && now - told >= task.progress_ms) {
+      say("progress", { share: Math.min(1, iterations ? times.length / iterations : spent / budget), calls: times.length });
+      told = now;
+    }
+    if (iterations ? times.length >= iterations : (spent >= budget && times.length >= Math.min(least, 3)) || times.length >= most)
+      return { times, elapsed_ms: spent, stopped_by: iterations ? "iterations" : times.length >= most ? "samples" : "budget" };
+  }
+}
+
+let warmed = { times: [], steady: null };
+async function measure() {
+  reach("run");
+  const before = spinMs();
+  const { times, elapsed_ms, stopped_by } = await series();
+  say("samples", { ms: times, warm_up: warmed.times, steady: warmed.steady, elapsed_ms, stopped_by, loop_ms: [before, spinMs()], memory_bytes: memory() });
+}
+
+// One reading of the clock before and one after all calls: what timing call by call is compared with.
+async function bare() {
+  const calls = task.method.calls ?? 100, start = performance.now();
+  for (let count = 0; count < calls; count += 1) await session.run(feeds);
+  const ms = (performance.now() - start) / calls;
+  say("progress", { bare_ms: ms, calls });
+}
+
+function memory() {
+  return performance.memory?.usedJSHeapSize ?? null;
+}
+
+// A session of its own whose log says where each node went; its cost is in no time that is told.
+async function observe() {
+  reach("run");
+  const from = log.length;
+  const other = await create({ logSeverityLevel: 0 });
+  const lines = log.slice(from).filter((line) => /placed on|partition|number of nodes|WebNN.*(support|device)|fallback/i.test(line));
+  say("log", { lines: lines.slice(0, 400), runtime: ort.env.versions?.web ?? null });
+  await other.release?.();
+}
+
+// The same calls on WebNN's cpu: browsers do not tell which device they used.
+async function beside() {
+  reach("run");
+  const other = await create({ executionProviders: providers("cpu") });
+  await warmUp(other);
+  const { times } = await series(other);
+  say("progress", { beside: "cpu", ms: times });
+  await other.release?.();
+}
+
+async function close() {
+  await session?.release?.();
+  session = undefined;
+}
+
+const STEPS = {
+  environment, load, compile, feed, call, measure, bare, observe, beside, close,
+  warm_up: async () => { reach("run"); warmed = await warmUp(); say("progress", { warm_up: warmed.times, steady: warmed.steady }); },
+};
+
+function operatorOf(message) {
+  return /(?:operator|op_type|Op|kernel for|node)[\s:'"\[(]+(?:ai\.onnx[.\w]*\.)?([A-Z][A-Za-z]+[A-Za-z0-9]*)/.exec(message)?.[1] ?? null;
+}
+
+self.onmessage = async ({ data }) => {
+  task = { ...task, ...data };
+  try {
+    for (const step of data.steps) await STEPS[step]();
+    say("done");
+  } catch (error) {
+    // A build without exceptions throws the address of one as a number.
+    const message = error?.message ?? `onnxruntime threw ${String(error)}`;
+    const last = log.filter((line) => /\[E:|error|abort/i.test(line)).slice(-5).join(" | ").slice(0, 1500);
+    say("failed", { stage, name: error?.name ?? "Error", message, operator: operatorOf(`${message} ${last}`), log: last, lost: gpuLost });
+  }
+};
