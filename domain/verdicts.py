@@ -26,6 +26,7 @@ compilation, the first run) were taken once. Thresholds and where they come from
 | the power meter was not read for more than 3 s / its integral is 5 % off its counter, and other rules of `domain.performance.energy` | invalid / suspect | energy, power |
 | a share of the work fell back to another device: above 10 % / above 50 % | suspect / invalid | all |
 | operators were moved to the processor one by one (MPS with its fallback on) | suspect | all |
+| what did the work says that it is doubtful (`observed.details.doubts`): a software adapter, a hidden page, code still being optimised | suspect | all |
 | the device or platform that did the work is not the one asked for | suspect; the row is keyed by the actual | all |
 """
 
@@ -335,6 +336,7 @@ def _placement(observed: Observed | None) -> list[Verdict]:
     moved = (observed.details or {}).get("moved_to_cpu")
     if moved:
         verdicts.append(_suspect(f"operators were moved to the processor and back: {', '.join(moved)}"))
+    verdicts += _suspicions((observed.details or {}).get("doubts") or ())
     requested = observed.requested
     if requested is not None:
         for word in ("platform", "precision"):

@@ -9,6 +9,7 @@ __all__ = [
     "BASES",
     "CATEGORIES",
     "HARDWARE_KINDS",
+    "IN_BROWSERS",
     "MODES",
     "ORIGINS",
     "OUTCOMES",
@@ -41,6 +42,9 @@ PLATFORMS = (
     "other",
 )
 """Open list, in the order in which tables and colours show them."""
+
+IN_BROWSERS = ("wasm", "webgpu", "webnn")
+"""Platforms of a page in a browser."""
 
 PRECISION_BITS = {
     "fp32": 32,
@@ -102,6 +106,7 @@ _SYNONYMS = {
     "half": "fp16",
     "bfloat16": "bf16",
     "float8": "fp8",
+    "q4": "int4",
     "amp": "amp-fp16",
     "amp_fp16": "amp-fp16",
     "amp_bf16": "amp-bf16",

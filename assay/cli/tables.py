@@ -56,10 +56,19 @@ def _several(rows: Sequence[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def _platform(execution: Mapping[str, Any], actual: str | None, several: frozenset[str]) -> str:
-    """Name a platform, with the runtime where rows of another one stand beside it."""
+    """Name a platform, with its browser, or with the runtime where rows of another one stand beside it."""
     platform = str(actual or execution["platform"])
+    if browser := _browser(execution):
+        return f"{platform} {browser}"
     runtime = (execution.get("runtime") or {}).get("name")
     return f"{platform} {runtime}" if execution["platform"] in several and runtime else platform
+
+
+def _browser(execution: Mapping[str, Any]) -> str | None:
+    """Return the browser that a page ran in, or was asked to run in."""
+    options = execution.get("options") or {}
+    asked = (word.partition("browser=")[2] for word in options.get("asked") or () if word.startswith("browser="))
+    return options.get("browser") or next(asked, None)
 
 
 def measurements_table(events: Sequence[Event]) -> Table | None:

@@ -29,7 +29,7 @@ State = Literal["verified", "measured", "failed", "missing"]
 STATES: tuple[State, ...] = ("verified", "measured", "failed", "missing")
 """Best first. `verified`: outputs were compared and right. `measured`: it was timed, and outputs were not compared. `failed`:
 it did not run, its outputs were wrong, or every measurement is invalid. `missing`: never tried, or only skipped."""
-MEASURED_ON = ("cpu", "cuda", "rocm", "mps", "openvino", "qnn", "xpu")
+MEASURED_ON = ("cpu", "cuda", "rocm", "mps", "openvino", "qnn", "wasm", "webgpu", "webnn", "xpu")
 """Platforms that come with the runner; of the others there are imported rows, and those of platforms that were added."""
 _NAMED = 10
 """Models that a cell names; the rest it counts."""

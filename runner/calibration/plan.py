@@ -9,12 +9,11 @@ import msgspec
 from domain.catalogues.hardware import HardwareSpec
 from domain.configuration import Hardware
 from domain.errors import PlatformUnavailable, UsageError
-from domain.vocabulary import PRECISIONS, precision_named
+from domain.vocabulary import IN_BROWSERS, PRECISIONS, precision_named
 from runner.calibration.kernels import Kernel, chosen, kernels_for, quantizable, scale_of
 from runner.campaign.campaign import refusal
 from runner.campaign.event_payloads import Machine
 from runner.measure.stopping import Method
-from runner.platforms.absent import AbsentPlatform
 from runner.platforms.registry import create, names, word
 from runner.protocol.tasks import Failed, KernelJob
 
@@ -114,10 +113,18 @@ def make_calibration(
 
 
 def platforms_of(plan: CalibrationPlan) -> tuple[str, ...]:
-    """Return the platforms that the machine is asked for; those that no version can run yet only by name."""
-    if plan.platforms is not None:
-        return plan.platforms
-    return tuple(name for name in names() if not isinstance(create(name), AbsentPlatform))
+    """Return the platforms that the machine is asked for; none of them runs in a browser: kernels are timed in this process.
+
+    Raises UsageError for one that does.
+    """
+    for name in plan.platforms or ():
+        if name in IN_BROWSERS:
+            raise UsageError(
+                f"kernels are not measured in a browser, which {name} runs in.",
+                field="platform",
+                remedy=f"Measure whole models there: assay bench bert-tiny --platform {name}.",
+            )
+    return plan.platforms or tuple(name for name in names() if name not in IN_BROWSERS)
 
 
 def targets_of(plan: CalibrationPlan, machine: Machine) -> tuple[list[Target], list[Refused]]:

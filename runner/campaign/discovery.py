@@ -10,6 +10,7 @@ import msgspec
 from domain.canonical import digest
 from domain.configuration import Workload
 from domain.errors import AssayError, InvalidInput, UnsupportedWorkload
+from domain.vocabulary import IN_BROWSERS
 from runner.machine.scrub import scrub
 from runner.platforms.registry import create
 from runner.protocol.tasks import Message, Prepare, Survey, Wanted
@@ -17,7 +18,7 @@ from runner.protocol.tasks import Message, Prepare, Survey, Wanted
 __all__ = ["Announcer", "prepare", "survey"]
 
 _FORWARD: Literal["forward"] = "forward"
-_IN_BROWSER = frozenset({"wasm", "webgpu", "webnn"})
+_IN_BROWSER = frozenset(IN_BROWSERS)
 
 
 class Announcer(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -114,7 +115,7 @@ def stamped(type_: str, data: Any, source: str, subject: str | None = None, id_:
 def observed_of(case: Case, row: Mapping[str, Any]) -> Observed:
     """Return what did the work, and beside it what was asked for."""
     requested = Requested(
-        device=case.device, platform=word(case.platform), precision=case.precision, options=list(case.options) or None
+        device=case.device, platform=word(case.platform), precision=case.precision, options=_shown(case.options) or None
     )
     return Observed(
         device=row["device"],
@@ -125,6 +126,11 @@ def observed_of(case: Case, row: Mapping[str, Any]) -> Observed:
         details=row.get("details") or None,
         requested=requested,
     )
+
+
+def _shown(options: Sequence[str]) -> list[str]:
+    """Return the options without the folders of programs, which are private to this machine."""
+    return [re.sub(r"(?<=^browser=).*[/\\]", "", word) for word in options]
 
 
 def execution_of(case: Case, result: Mapping[str, Any]) -> Execution:
@@ -292,7 +298,7 @@ def asked_execution(case: Case, machine: Machine) -> Execution:
         precision=case.precision,
         compiled=case.compiled,
         threads=case.threads,
-        options={"asked": list(case.options)} if case.options else None,
+        options={"asked": _shown(case.options)} if case.options else None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from domain.errors import UnsupportedWorkload
 from domain.statistics import median
 from runner.campaign.discovery import Announcer
 from runner.measure.arrivals import poisson
@@ -82,7 +83,13 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
     ready = Ready(case, task.folder, speaker, verifying=False)
     platform, work = ready.platform, ready.work
     speaker.reach("run")
-    rate = case.workload.arrival_rate_per_s
+    rate, timer = case.workload.arrival_rate_per_s, platform.timer()
+    if rate and timer:
+        raise UnsupportedWorkload(
+            f"{case.platform} times its own calls and takes none at arrivals.",
+            field="scenario",
+            remedy="Leave out --scenario server, or take the onnxruntime platform.",
+        )
     series = measure(
         work,
         platform.synchronize,
@@ -91,7 +98,8 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
         idle=ready.idle,
         watching=ready.watching,
         arrivals=poisson(rate, case.seed) if rate else None,
-        ranks=ready.ranks.pids if ready.ranks else (),
+        ranks=ready.ranks.pids if ready.ranks else platform.processes(),
+        timer=timer,
     )
     ready.meter.close()
     taken = ready.taken()

@@ -7,6 +7,7 @@ difference is explained by what else differs between the two days: versions, pre
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +20,16 @@ from domain.payloads import TestReported
 from runner.measure.output_comparison import tolerance_for
 from runner.platforms.registry import asked_name
 
-__all__ = ["Difference", "Expectation", "Expectations", "compare_tests", "expectations_of", "read", "write"]
+__all__ = [
+    "Difference",
+    "Expectation",
+    "Expectations",
+    "compare_tests",
+    "comparison_lines",
+    "expectations_of",
+    "read",
+    "write",
+]
 
 FORMAT = 1
 
@@ -222,3 +232,26 @@ def _explanations(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
 def _runtime(what: Mapping[str, Any]) -> str:
     runtime = what.get("runtime") or {}
     return " ".join(str(runtime[name]) for name in ("name", "version") if runtime.get(name))
+
+
+def comparison_lines(differences: Sequence[Difference]) -> Iterable[str]:
+    """Yield a line on all cases, and one on each that is not the same with what else was not as it was."""
+    counts = Counter(each.state for each in differences)
+    yield "Expected against collected: " + ", ".join(
+        f"{counts[state]} {state}" for state in ("same", "different", "new", "missing")
+    )
+    for each in differences:
+        if each.state == "same":
+            continue
+        why = f" What else changed: {'; '.join(each.explained)}." if each.explained else ""
+        if each.state == "different" and not each.explained:
+            why = " Nothing else that is recorded has changed."
+        yield f"{each.state}: {_case(each.asked)}" + (f": {'; '.join(each.found)}." if each.found else "") + why
+
+
+def _case(request: dict[str, Any]) -> str:
+    sizes = ", ".join(f"{name} {value}" for name, value in request["workload"].items() if name not in _NAMED_APART)
+    return f"{request['model']} {request['platform']} {request['precision']} {request['workload']['mode']} ({sizes})"
+
+
+_NAMED_APART = frozenset({"mode", "scenario"})

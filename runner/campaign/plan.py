@@ -10,7 +10,7 @@ import msgspec
 from domain.catalogues.models import of_same_design
 from domain.configuration import Workload
 from domain.errors import UnknownModel, UnsupportedPrecision, UsageError
-from domain.vocabulary import MODES, PRECISIONS, precision_named
+from domain.vocabulary import IN_BROWSERS, MODES, PRECISIONS, precision_named
 from runner.measure.stopping import MAXIMUM_SAMPLES, PERCENTILE_SAMPLES, Method
 from runner.models.sources import ModelSource, hub_problem, resolve
 from runner.models.weights import unreachable
@@ -18,7 +18,7 @@ from runner.platforms.execution_options import read_options
 from runner.platforms.registry import create, names
 from runner.protocol.tasks import Case
 
-__all__ = ["OPTIMIZERS", "SIZES", "Plan", "Sweep", "make_plan"]
+__all__ = ["OPTIMIZERS", "SIZES", "Plan", "Sweep", "in_browsers", "make_plan"]
 
 SIZES = {
     "batch_sizes": "batch_size",
@@ -136,6 +136,23 @@ def make_plan(
         low_memory=low_memory,
         notes=tuple(notes),
     )
+
+
+def in_browsers(sweep: Sweep, browsers: Sequence[str], *, headed: bool) -> list[Sweep]:
+    """Return the sweep in each of these browsers, and apart from it what runs in none; without platforms all in browsers."""
+    web = tuple(name for name in sweep.platforms or IN_BROWSERS if name in IN_BROWSERS)
+    if not web:
+        raise UsageError(
+            "none of the platforms runs in a browser.",
+            field="browser" if browsers else "headed",
+            remedy=f"Add one of {', '.join(IN_BROWSERS)} to --platform.",
+        )
+    named: list[tuple[str, ...]] = [(f"browser={browser}",) for browser in browsers] or [()]
+    shown = ("headed",) if headed else ()
+    options = tuple((*plain, *browser, *shown) for plain in sweep.options for browser in named)
+    others = tuple(name for name in sweep.platforms or () if name not in IN_BROWSERS)
+    inside = msgspec.structs.replace(sweep, platforms=web, options=options)
+    return [msgspec.structs.replace(sweep, platforms=others), inside] if others else [inside]
 
 
 def _sixteen_bits(precision: str) -> str:

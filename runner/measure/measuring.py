@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter, perf_counter_ns, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,6 +33,9 @@ from runner.measure.stopping import (
     stop_reason,
 )
 from runner.measure.system_counters import Between, Reading, between, clock_hz, counted_stops, reading
+
+if TYPE_CHECKING:
+    from runner.platforms.base import CallTimer
 
 __all__ = ["Series", "circumstances_of", "measure", "served", "timed_ms"]
 
@@ -126,22 +129,26 @@ def measure(
     watching: Watching | None = None,
     arrivals: Iterator[float] | None = None,
     ranks: Sequence[int] = (),
+    timer: CallTimer | None = None,
 ) -> Series:
     """Measure a call. The caller has run it once already.
 
     With `arrivals` (s from the start) each call is due at one of them, and timed from then (`runner.measure.measuring`).
     Its energy is what `meter` showed while the samples were taken; `idle` is what it showed at rest.
-    `watching` looks at an accelerator meanwhile; `ranks` are processes that do a part of the work.
+    `watching` looks at an accelerator meanwhile; `ranks` are processes that do a part of the work. With `timer` the
+    calls are made and timed elsewhere, and `call` is not called.
     """
     synchronize()
     loop_before, clock_before = spin(_LOOP_S), clock_hz()
     with _no_collection(), counted_stops() as stops:
         start = reading(ranks)
-        warmup, steady = _warm_up(call, synchronize, method)
+        warmup, steady = timer.warm_up(method) if timer else _warm_up(call, synchronize, method)
         middle = reading(ranks)
         watching = watching or Watching(None)
         with Sampling(meter, idle=idle) as sampling, watching:
-            if arrivals is None:
+            if timer:
+                samples, stopped_by, elapsed_s, memory = timer.series(method)
+            elif arrivals is None:
                 samples, stopped_by, elapsed_s, memory = _steady_part(call, synchronize, method)
             else:
                 samples, stopped_by, elapsed_s, memory = served(call, synchronize, arrivals, method)
@@ -161,6 +168,8 @@ def measure(
         energy=None if meter is _NO_METER else sampling.energy(),
         device=watching.conditions(),
     )
+    if timer:
+        conditions = msgspec.structs.replace(conditions, **timer.conditions())
     return Series(
         samples_ms=samples,
         warmup_ms=warmup,

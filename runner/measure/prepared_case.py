@@ -83,10 +83,12 @@ class Ready:
             dropout=not verifying,
             options=case.options,
             rank=self.ranks.rank() if self.ranks else None,
+            threads_named=case.threads is not None,
         )
         raw = self._load_module(case, speaker) if folder is None else self._load_converted(Path(folder), speaker)
         speaker.reach("compile")
         compiled, compile_ms = timed(self.platform.compile)
+        self.threads = self.platform.threads_used() or self.threads
         self.inputs = self.platform.place(raw)
         self.work = make_work(self.platform, self.inputs, case.workload)
         compile_ms += self._let_it_compile()
@@ -95,6 +97,7 @@ class Ready:
         if not verifying:
             speaker.reach("first_run")
             self.times["first_run_ms"] = timed_ms(self.work, self.platform.synchronize)
+        self.times |= self.platform.stage_times()
 
     def _let_it_compile(self) -> float:
         """Call until nothing new is compiled, where compiling happens inside the first calls; return the time in ms."""
@@ -198,7 +201,7 @@ def _meter(platform: Platform, watcher: Watcher | Unread | None, case: Case) -> 
 def available(case: Case) -> Platform:
     """Return the case's platform; raises where it is not here, or cannot do this work in this precision."""
     platform = create(case.platform)
-    probe = platform.probe()
+    probe = platform.probe_for(case.options)
     if not probe.available:
         raise PlatformUnavailable(
             f"{case.platform} is not available here: {probe.reason or 'its probe said no'}",

@@ -18,8 +18,20 @@ from domain.errors import UnsupportedPrecision, UnsupportedWorkload
 from runner.machine.devices.watching import Watcher
 from runner.measure.power.choice import host_meter
 from runner.measure.power.meter import Meter, Unread
+from runner.measure.stopping import Method, StopReason
 
-__all__ = ["Converted", "Generator", "Observation", "Platform", "Probe", "Rank", "Recipe", "Settings", "Trainer"]
+__all__ = [
+    "CallTimer",
+    "Converted",
+    "Generator",
+    "Observation",
+    "Platform",
+    "Probe",
+    "Rank",
+    "Recipe",
+    "Settings",
+    "Trainer",
+]
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What may be set on a platform: the device (None: its first), threads, and whether to compile the module.
 
     `purpose` is the kind of work: inference, generation or training. `dropout` false trains without, so that two runs
-    can be compared. `options` are those of `runner.platforms.execution_options`. `rank` is this process's part of a split model.
+    can be compared. `threads_named` says that somebody asked for that many, so that fewer are no answer. `options` are those of `runner.platforms.execution_options`. `rank` is this process's part of a split model.
     With `narrow_edges` a converted graph takes and gives 16-bit values where it computes in 16 bits, as one operator of a
     model does; a whole model takes and gives fp32.
     """
@@ -57,6 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dropout: bool = True
     options: tuple[str, ...] = ()
     rank: Rank | None = None
+    threads_named: bool = False
     narrow_edges: bool = False
 
 
@@ -127,6 +140,19 @@ class Trainer(Protocol):
         """Return whether every gradient held now is finite; asked between `backward` and `update`."""
 
 
+class CallTimer(Protocol):
+    """Calls timed where they are made, by another clock than this process's."""
+
+    def warm_up(self, method: Method) -> tuple[list[float], bool]:
+        """Call until the times are steady; return them in ms, and whether they became so."""
+
+    def series(self, method: Method) -> tuple[list[float], StopReason, float, list[int]]:
+        """Take the samples; return them in ms, why they ended, their wall time in s, and memory in bytes."""
+
+    def conditions(self) -> dict[str, float]:
+        """Return what is known of that clock and place, by names of `domain.conditions.Conditions`."""
+
+
 class Platform(ABC):
     """One runtime on one kind of device."""
 
@@ -137,6 +163,10 @@ class Platform(ABC):
     @abstractmethod
     def probe(self) -> Probe:
         """Return whether this works here, by really using it. Never raises; environment variables prove nothing."""
+
+    def probe_for(self, options: tuple[str, ...]) -> Probe:  # noqa: ARG002
+        """Return the same for what a case asks for with its options, where that makes a difference."""
+        return self.probe()
 
     @abstractmethod
     def runtime(self) -> Runtime:
@@ -207,6 +237,26 @@ class Platform(ABC):
     def trainer(self, inputs: Any, workload: Workload, learning_rate: float) -> Trainer:  # noqa: ARG002
         """Return the training on one batch of placed inputs with labels; raises UnsupportedWorkload."""
         raise UnsupportedWorkload(f"{self.name} does not train.", field="mode")
+
+    def timer(self) -> CallTimer | None:
+        """Return what times calls where they are made; None where this process's clock does."""
+        return None
+
+    def stage_times(self) -> dict[str, float]:
+        """Return times of stages in ms (`load_ms`, `compile_ms`, `first_run_ms`) that are told better than timed here."""
+        return {}
+
+    def threads_used(self) -> int | None:
+        """Return the threads that do the work, where the platform counts them."""
+        return None
+
+    def processes(self) -> list[int]:
+        """Return the ids of other processes that do the work."""
+        return []
+
+    def peak_memory_bytes(self) -> int | None:
+        """Return the highest memory of those processes; None where this process does the work."""
+        return None
 
     def synchronize(self) -> None:  # noqa: B027 - nothing to wait for is the common case
         """Wait until the device has finished; a no-op where `run` already did."""

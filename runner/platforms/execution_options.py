@@ -15,10 +15,13 @@ OPTIONS = {
     "cuda-graphs": "one call is captured once and replayed (inference, fixed shapes)",
     "streams": "the batch is split over so many streams that run at once: streams=4",
     "device-map": "layers are spread over all devices of the platform, as accelerate does it",
+    "browser": "a web platform's browser: browser=chromium, firefox, webkit, or the path of a program",
+    "headed": "a web platform's browser shows its window",
     "tensor-parallel": "each layer is split over so many ranks, one device each, as transformers does it: tensor-parallel=2",
 }
 _COUNTED = {"streams": (1, "streams=4"), "tensor-parallel": (2, "tensor-parallel=2")}
 """The least number of each option that has one, and how it is written."""
+_FLAGS = {"cuda-graphs": "graphs", "device-map": "device_map", "headed": "headed"}
 
 
 class ExecutionOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +31,8 @@ class ExecutionOptions(msgspec.Struct, frozen=True, kw_only=True):
     streams: int = 1
     device_map: bool = False
     tensor_parallel: int = 1
+    browser: str | None = None
+    headed: bool = False
 
 
 def read_options(words: Sequence[str], *, platform: str, names: Collection[str]) -> ExecutionOptions:
@@ -40,8 +45,10 @@ def read_options(words: Sequence[str], *, platform: str, names: Collection[str])
             raise UsageError(f"{platform} has no option {name!r}.", field="options", remedy=has)
         if name in _COUNTED:
             row[name.replace("-", "_")] = _count(word, name, value)
+        elif name == "browser":
+            row[name] = value or _nameless()
         else:
-            row["graphs" if name == "cuda-graphs" else "device_map"] = True
+            row[_FLAGS[name]] = True
     if "tensor_parallel" in row and len(row) > 1:
         raise UsageError("tensor-parallel goes with no other option.", field="options", remedy="Ask for one of them.")
     if row.get("graphs") and (row.get("streams", 1) > 1 or row.get("device_map")):
@@ -49,6 +56,10 @@ def read_options(words: Sequence[str], *, platform: str, names: Collection[str])
             "cuda-graphs captures one stream of one device.", field="options", remedy="Ask for one of them."
         )
     return ExecutionOptions(**row)
+
+
+def _nameless() -> str:
+    raise UsageError("the option browser names none.", field="options", remedy="Write browser=firefox.")
 
 
 def _count(word: str, name: str, value: str) -> int:

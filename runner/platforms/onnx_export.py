@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["export", "halve", "quantize"]
+__all__ = ["export", "halve", "quantize", "quantize_to_4_bits"]
 
 
 def export(module: Any, inputs: Mapping[str, Any], path: Path, *, before_outputs: str = "") -> None:
@@ -43,6 +43,16 @@ def quantize(path: Path, into: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     quantize_dynamic(str(path), str(into), weight_type=QuantType.QInt8, use_external_data_format=True)
+
+
+def quantize_to_4_bits(path: Path, into: Path) -> None:
+    """Write the model with the weights of its products in four bits, in blocks of 32 with a scale each."""
+    import onnx
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    quantizer = MatMulNBitsQuantizer(onnx.load(str(path)), bits=4, block_size=32, is_symmetric=True, accuracy_level=4)
+    quantizer.process()
+    quantizer.model.save_model_to_file(str(into), use_external_data_format=True)
 
 
 def halve(path: Path, *, edges: bool = False) -> Path:

@@ -23,11 +23,11 @@ _BUILT_IN = {
     "onnxruntime": ".onnx_runtime:OnnxRuntime",
     "onnxruntime-cuda": ".onnx_runtime:OnnxRuntimeCuda",
     "qnn": ".qnn:Qnn",
-    "wasm": ".absent:Wasm",
-    "webgpu": ".absent:WebGpu",
-    "webnn": ".absent:WebNn",
+    "wasm": "..browser.platform:Wasm",
+    "webgpu": "..browser.platform:WebGpu",
+    "webnn": "..browser.platform:WebNn",
 }
-"""Modules of this package, relative: its full name is another one in a wheel."""
+"""Modules, relative to this package: its full name is another one in a wheel."""
 
 _WORDS = {"onnxruntime": "cpu", "onnxruntime-cuda": "cuda"}
 """What rows call the platform of a name under which a second runtime is asked for; the others are called as asked."""

@@ -85,7 +85,7 @@ def report_of(platform: Platform, index: int, threads: int) -> RankReport:
         rank=index,
         device=address(platform, index),
         threads=threads,
-        peak_memory_bytes=peak_memory_bytes(),
+        peak_memory_bytes=platform.peak_memory_bytes() or peak_memory_bytes(),
         device_memory_bytes=platform.device_memory_bytes(),
         **platform.allocator_bytes(),
     )

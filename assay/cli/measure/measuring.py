@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +25,6 @@ from presentation import formatting
 
 if TYPE_CHECKING:
     from domain.payloads import TestReported
-    from runner.campaign.expectations import Difference
     from runner.campaign.plan import Plan
     from runner.campaign.rehearsal import Rehearsed
 
@@ -53,7 +51,7 @@ def expected_and_recorded(verb: Any) -> Any:
 def expecting(record: Path | None, expect: Path | None, *, as_json: bool) -> Expecting:
     """Return what compares and keeps the outcome; a file that cannot be read or written is a UsageError at once."""
     from assay.staging import Staged
-    from runner.campaign.expectations import compare_tests, expectations_of, read, write
+    from runner.campaign.expectations import compare_tests, comparison_lines, expectations_of, read, write
 
     expected = read(expect) if expect else None
 
@@ -61,7 +59,7 @@ def expecting(record: Path | None, expect: Path | None, *, as_json: bool) -> Exp
         tests = list(_tests([*_lines(resumed), *events]))
         differences = compare_tests(expected, tests) if expected else []
         if expected:
-            for line in _comparison_lines(differences):
+            for line in comparison_lines(differences):
                 say(escape(line)) if as_json else answers().print(line, highlight=False, markup=False, soft_wrap=True)
         if record:
             with Staged(force=True) as staged:
@@ -97,29 +95,6 @@ def _tests(events: Iterable[dict[str, Any]]) -> Iterable[TestReported]:
     from domain.payloads import TestReported
 
     return (msgspec.convert(event["data"], TestReported) for event in events if event["type"] == TEST_REPORTED)
-
-
-def _comparison_lines(differences: Sequence[Difference]) -> Iterable[str]:
-    """Yield a line on all cases, and one on each that is not the same with what else was not as it was."""
-    counts = Counter(each.state for each in differences)
-    yield "Expected against collected: " + ", ".join(
-        f"{counts[state]} {state}" for state in ("same", "different", "new", "missing")
-    )
-    for each in differences:
-        if each.state == "same":
-            continue
-        why = f" What else changed: {'; '.join(each.explained)}." if each.explained else ""
-        if each.state == "different" and not each.explained:
-            why = " Nothing else that is recorded has changed."
-        yield f"{each.state}: {_case(each.asked)}" + (f": {'; '.join(each.found)}." if each.found else "") + why
-
-
-def _case(request: dict[str, Any]) -> str:
-    sizes = ", ".join(f"{name} {value}" for name, value in request["workload"].items() if name not in _NAMED_APART)
-    return f"{request['model']} {request['platform']} {request['precision']} {request['workload']['mode']} ({sizes})"
-
-
-_NAMED_APART = frozenset({"mode", "scenario"})
 
 
 def tell_plan(plan: Plan, *, as_json: bool) -> int:
@@ -172,6 +147,7 @@ def _size(name: str, value: Any) -> str:
     return name if value is True else f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
+_NAMED_APART = frozenset({"mode", "scenario"})
 _BESIDE_A_FILE = {
     "plan_file",
     "out",
@@ -235,6 +211,14 @@ def _chosen(verb: Any) -> Any:
                 metavar="NAME[=N]",
                 help="Further options of a platform: tensor-parallel=2, cuda-graphs, streams=4, device-map.",
             ),
+            click.option(
+                "--browser",
+                "browsers",
+                type=WORDS,
+                metavar="B,…",
+                help="Of wasm, webgpu and webnn: chromium, firefox, webkit, or the path of a program.",
+            ),
+            click.option("--headed", is_flag=True, help="Show the browser's window."),
             click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The first N models only."),
             click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of one measurement."),
             click.option(
@@ -265,6 +249,7 @@ Examples:
   assay bench --models-set small --out here.ndjson
   assay bench --plan nightly.yaml --dry-run
   assay bench resnet-50 --platform openvino --calibrate
+  assay bench bert-tiny --platform cpu,wasm,webnn --browser chromium,firefox
   assay bench resnet-50 --scenario server --target-qps 20 --target-latency 15
   assay bench --endpoint http://127.0.0.1:8000 --model gpt2 --hardware nvidia-l4 --platform cuda --precision fp16 \\
               --concurrency 1,8,32"""
@@ -333,6 +318,7 @@ def bench(
     epilog="""\b
 Examples:
   assay verify bert-tiny --platform cpu,openvino --precision fp32,bf16
+  assay verify bert-tiny --platform wasm --browser firefox
   assay verify bert-tiny --record expected.json
   assay verify bert-tiny --expect expected.json"""
 )
@@ -408,10 +394,12 @@ def _plan(
     percentile: str = "p50",
     method: dict[str, Any] | None = None,
     scenario: str | None = None,
+    browsers: list[str] | None = None,
+    headed: bool = False,
     **how: Any,
 ) -> tuple[Any, bool, bool]:
     """Return the plan of the flags or of a file, and whether it verifies and whether it measures."""
-    from runner.campaign.plan import Sweep, make_plan
+    from runner.campaign.plan import Sweep, in_browsers, make_plan
     from runner.campaign.plan_file import read_plan
     from runner.measure.stopping import Method
 
@@ -431,7 +419,7 @@ def _plan(
         **{name: tuple(value) for name, value in how.items() if value is not None},
     )
     plan = make_plan(
-        sweep,
+        *(in_browsers(sweep, browsers or (), headed=headed) if browsers or headed else [sweep]),
         method=Method(budget_s=budget_s, iterations=iterations, percentile=percentile, **(method or {})),
         memory_limit_bytes=memory_limit_mb * 1_000_000 if memory_limit_mb else None,
         **named,

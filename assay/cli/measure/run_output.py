@@ -71,4 +71,5 @@ def _case_name(case: Any) -> str:
         load = f" {case.workload.arrival_rate_per_s:g}/s"
     elif case.workload.concurrency:
         load = f" ×{case.workload.concurrency}"
-    return f"{case.model.rpartition('/')[2]} {case.platform} {case.precision}{size}{load}"
+    browser = next((f" {word.partition('=')[2]}" for word in case.options if word.startswith("browser=")), "")
+    return f"{case.model.rpartition('/')[2]} {case.platform}{browser} {case.precision}{size}{load}"

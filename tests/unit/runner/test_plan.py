@@ -11,7 +11,7 @@ import pytest
 from domain.errors import UnknownModel, UnknownPlatform, UnsupportedPrecision, UsageError
 from runner.campaign import bench, verify
 from runner.campaign.bench import Growth
-from runner.campaign.plan import Sweep, make_plan
+from runner.campaign.plan import Sweep, in_browsers, make_plan
 from runner.measure.stopping import Method
 from runner.models.sources import hub_problem
 from runner.spool import post, spool
@@ -191,3 +191,38 @@ def test_options_are_one_more_list_and_only_those_of_the_platform() -> None:
     with pytest.raises(UsageError) as refused:
         make_plan(Sweep(models=("prajjwal1/bert-tiny",), platforms=("cpu",), options=(("cuda-graphs",),)))
     assert refused.value.field == "options" and "cpu has no option 'cuda-graphs'" in str(refused.value)
+
+
+def test_browsers_multiply_only_the_platforms_that_run_in_them():
+    sweep = Sweep(models=("bert-tiny",), platforms=("cpu", "wasm", "webnn"))
+    plan = make_plan(*in_browsers(sweep, ["chromium", "firefox"], headed=False), weights="random")
+    assert [(case.platform, case.options) for case in plan.cases if case.platform == "cpu"] == [("cpu", ())]
+    in_them = {(case.platform, case.options) for case in plan.cases if case.platform != "cpu"}
+    assert in_them == {
+        (platform, (f"browser={browser}",)) for platform in ("wasm", "webnn") for browser in ("chromium", "firefox")
+    }
+
+
+def test_a_browser_without_platforms_means_all_that_run_in_one():
+    (sweep,) = in_browsers(Sweep(models=("bert-tiny",)), ["firefox"], headed=True)
+    assert sweep.platforms == ("wasm", "webgpu", "webnn")
+    assert sweep.options == (("browser=firefox", "headed"),)
+
+
+@pytest.mark.parametrize(("browsers", "field"), [(["firefox"], "browser"), ([], "headed")])
+def test_a_browser_without_a_platform_that_runs_in_one_is_refused(browsers, field):
+    with pytest.raises(UsageError) as raised:
+        in_browsers(Sweep(models=("bert-tiny",), platforms=("cpu",)), browsers, headed=not browsers)
+    assert raised.value.field == field and "wasm" in raised.value.remedy
+
+
+@pytest.mark.parametrize("option", ["browser", "browser="])
+def test_an_option_browser_needs_a_name(option):
+    with pytest.raises(UsageError) as raised:
+        make_plan(Sweep(models=("bert-tiny",), platforms=("wasm",), options=((option,),)), weights="random")
+    assert raised.value.field == "options"
+
+
+def test_q4_is_another_word_for_int4():
+    plan = make_plan(Sweep(models=("bert-tiny",), platforms=("wasm",), precisions=("q4",)), weights="random")
+    assert [case.precision for case in plan.cases] == ["int4"]

@@ -234,7 +234,9 @@ def test_by_default_every_platform_is_asked_for_that_can_run_anywhere():
     wanted = platforms_of(make_calibration())
     assert {"cpu", "cuda", "rocm", "mps", "xpu", "openvino", "onnxruntime", "onnxruntime-cuda", "qnn"} <= set(wanted)
     assert not {"wasm", "webgpu", "webnn"} & set(wanted)
-    assert platforms_of(make_calibration(["webgpu"])) == ("webgpu",)
+    with pytest.raises(UsageError) as raised:
+        platforms_of(make_calibration(["cpu", "webgpu"]))
+    assert raised.value.field == "platform" and "webgpu" in raised.value.detail
 
 
 def test_nothing_to_measure_is_an_error_that_names_the_field():

@@ -1,0 +1,226 @@
+"""What a page says of its browser and of the work, read: which backends there are, where nodes went, what is doubtful."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from domain.statistics import median, series_interval
+from domain.verdicts import drift
+
+if TYPE_CHECKING:
+    from runner.platforms.base import Settings
+
+__all__ = [
+    "Backend",
+    "Placement",
+    "backends_of",
+    "doubts_of",
+    "execution_options",
+    "is_software",
+    "observation",
+    "placement_of",
+]
+
+_SOFTWARE = re.compile("swiftshader|llvmpipe|lavapipe|basic render|softpipe", re.I)
+_NODES = re.compile(r"[Nn]odes?(?:\(s\))? placed on \[(\w+)\]\. Number of nodes: (\d+)")
+_PARTITIONS = re.compile(
+    r"GetCapability, number of partitions supported by WebNN: (\d+) number of nodes in the graph: (\d+) "
+    r"number of nodes supported by WebNN: (\d+)"
+)
+_OWN = {
+    "wasm": frozenset({"CPUExecutionProvider"}),
+    "webgpu": frozenset({"WebGpuExecutionProvider", "JsExecutionProvider"}),
+    "webnn": frozenset({"WebNNExecutionProvider"}),
+}
+
+
+class Backend(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a page can compute with a backend: `missing` says why not."""
+
+    devices: tuple[str, ...] = ()
+    evidence: str | None = None
+    missing: str | None = None
+    remedy: str | None = None
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes of the compiled graph by execution provider, and what WebNN took of the graph before."""
+
+    nodes: dict[str, int] = {}
+    partitions: int | None = None
+    graph_nodes: int | None = None
+    webnn_nodes: int | None = None
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What did the work, with the page's own words."""
+
+    device: str
+    precision: str
+    fallback_share: float
+    details: dict[str, Any]
+
+
+def backends_of(environment: Mapping[str, Any]) -> dict[str, Backend]:
+    """Return what a page can compute with, from its `environment`."""
+    wasm = Backend(devices=("cpu",), evidence="a WebAssembly module ran")
+    if not environment.get("wasm"):
+        wasm = Backend(missing="a small WebAssembly module did not run.")
+    return {"wasm": wasm, "webgpu": _webgpu(environment), "webnn": _webnn(environment)}
+
+
+def _webgpu(environment: Mapping[str, Any]) -> Backend:
+    adapter = environment.get("adapter")
+    if not environment.get("gpu"):
+        return Backend(missing="no navigator.gpu: WebGPU is off or this build has none.")
+    if not adapter or adapter.get("error"):
+        return Backend(missing=f"no WebGPU adapter. {(adapter or {}).get('error', '')}".strip())
+    software = "a software adapter" if is_software(adapter) else "an adapter"
+    return Backend(devices=(device_of(adapter),), evidence=f"{software} was given: {adapter_name(adapter)}")
+
+
+def _webnn(environment: Mapping[str, Any]) -> Backend:
+    contexts = environment.get("ml")
+    if not contexts:
+        return Backend(missing="no navigator.ml: WebNN is off or this build has none.")
+    devices = tuple(device for device, made in contexts.items() if made is True)
+    if not devices:
+        return Backend(
+            missing=f"no WebNN context: {next(iter(contexts.values()))}",
+            remedy="assay browser install brings a Chromium that has WebNN on Linux.",
+        )
+    return Backend(
+        devices=devices, evidence=f"WebNN made contexts for {', '.join(devices)}, which proves no such device"
+    )
+
+
+def adapter_name(adapter: Mapping[str, Any]) -> str:
+    """Return what an adapter says that it is."""
+    words = [str(adapter[name]) for name in ("vendor", "architecture", "device", "description") if adapter.get(name)]
+    return " ".join(words) or "unnamed"
+
+
+def is_software(adapter: Mapping[str, Any]) -> bool:
+    """Return whether an adapter is the processor: it says so, or its name is that of a software renderer."""
+    return bool(adapter.get("isFallbackAdapter")) or bool(_SOFTWARE.search(adapter_name(adapter)))
+
+
+def device_of(adapter: Mapping[str, Any]) -> str:
+    """Return the device that an adapter is; a software adapter is the processor."""
+    return f"cpu ({adapter_name(adapter)})" if is_software(adapter) else adapter_name(adapter)
+
+
+def placement_of(lines: Iterable[str]) -> Placement:
+    """Return where nodes went, from lines of onnxruntime's verbose log; the last word on a provider counts."""
+    nodes: Counter[str] = Counter()
+    webnn: tuple[int, int, int] | None = None
+    for line in lines:
+        for match in _NODES.finditer(line):
+            nodes[match[1]] = int(match[2])
+        if taken := _PARTITIONS.search(line):
+            webnn = (int(taken[1]), int(taken[2]), int(taken[3]))
+    if webnn is None:
+        return Placement(nodes=dict(nodes))
+    return Placement(nodes=dict(nodes), partitions=webnn[0], graph_nodes=webnn[1], webnn_nodes=webnn[2])
+
+
+def fallback_share(backend: str, placement: Placement) -> float:
+    """Return the share of the nodes that another provider ran; for WebNN, of the graph before it was fused."""
+    if backend == "webnn" and placement.graph_nodes:
+        return 1 - (placement.webnn_nodes or 0) / placement.graph_nodes
+    total = sum(placement.nodes.values())
+    return 1 - sum(count for name, count in placement.nodes.items() if name in _OWN[backend]) / total if total else 0.0
+
+
+def observation(
+    backend: str, settings: Settings, environment: Mapping[str, Any], placement: Placement, *, threads: int
+) -> Seen:
+    """Return what did the work. WebNN's device is not told by any browser."""
+    # onnxruntime's processor kernels have no 16-bit arithmetic in WebAssembly: it casts around each of them.
+    precision = "fp32" if backend == "wasm" and settings.precision == "fp16" else settings.precision
+    device = "cpu"
+    if backend == "webgpu":
+        device = device_of(environment.get("adapter") or {})
+    elif backend == "webnn":
+        device = "not told"
+    return Seen(
+        device=device,
+        precision=precision,
+        fallback_share=round(fallback_share(backend, placement), 4),
+        details=_present(
+            {
+                "nodes": placement.nodes,
+                "share_of": "nodes",
+                **({"webnn": _taken(placement)} if backend == "webnn" else {}),
+                "threads": {"asked": settings.threads, "had": threads},
+                "isolated": environment.get("isolated"),
+                "clock_step_ms": environment.get("clock_step_ms"),
+                "adapter": environment.get("adapter") if backend == "webgpu" else None,
+                "hardware_concurrency": environment.get("hardware_concurrency"),
+                "memory": "proportional set size of the browser's processes",
+            }
+        ),
+    )
+
+
+def _present(details: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in details.items() if value is not None}
+
+
+def _taken(placement: Placement) -> dict[str, int | None]:
+    return {
+        "partitions": placement.partitions,
+        "graph_nodes": placement.graph_nodes,
+        "nodes": placement.webnn_nodes,
+    }
+
+
+def execution_options(backend: str, settings: Settings) -> dict[str, Any]:
+    """Return the type of a WebNN context, and how the weights were quantized."""
+    result: dict[str, Any] = {}
+    if backend == "webnn":
+        result["device_type"] = settings.device or "cpu"
+    if settings.precision == "int8":
+        result |= {"quantization": "onnxruntime.quantize_dynamic", "weights": "int8", "activations": "dynamic uint8"}
+    if settings.precision == "int4":
+        result |= {"quantization": "onnxruntime.MatMulNBitsQuantizer", "weights": "int4", "block_size": 32}
+    return result
+
+
+def doubts_of(
+    backend: str,
+    settings: Settings,
+    environment: Mapping[str, Any],
+    samples: Sequence[float],
+    *,
+    hidden: bool = False,
+    beside: Sequence[float] | None = None,
+) -> list[str]:
+    """Return why a row of a page is suspect; `samples` are its times, and `beside` times of WebNN's cpu in the same page, in ms."""
+    doubts = []
+    adapter = environment.get("adapter")
+    if backend == "webgpu" and adapter and is_software(adapter):
+        doubts.append(f"a software adapter did the work: {adapter_name(adapter)} is the processor")
+    if not environment.get("isolated"):
+        doubts.append("the page was not cross-origin isolated: one thread and a coarse clock")
+    if hidden:
+        doubts.append("the page was hidden for a time")
+    change = drift(samples)
+    if change is not None and change < 0:
+        doubts.append(f"code was still being optimised: the second half took {-change:.0%} less")
+    if beside and samples and _overlap(samples, beside):
+        doubts.append(
+            f"cannot be told from cpu: {median(samples):.3g} ms with {settings.device}, {median(beside):.3g} ms with cpu"
+        )
+    return doubts
+
+
+def _overlap(samples: Sequence[float], others: Sequence[float]) -> bool:
+    """Return whether the intervals of two medians overlap, or cannot be known."""
+    first, second = series_interval(samples), series_interval(others)
+    return first is None or second is None or (first[0] <= second[1] and second[0] <= first[1])

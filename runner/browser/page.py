@@ -1,0 +1,177 @@
+"""A page open in a browser: it does steps of a task, and its browser ends with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+import psutil
+
+from domain.errors import PartMissing, PlatformUnavailable, UnsupportedWorkload
+from runner.browser.server import PageFailed, PageGone, Session
+from runner.platforms.execution_options import read_options
+
+if TYPE_CHECKING:
+    from runner.browser.drivers import Running
+    from runner.browser.locations import BrowserProgram
+
+__all__ = ["OPTIONS", "Page", "PageRefused", "open_page"]
+
+OPTIONS = frozenset({"browser", "headed"})
+_START_S = 60.0
+_LONGEST_S = 86_400.0
+"""The parent process holds the deadline of a case, and ends the browser with it."""
+_UNSUPPORTED = frozenset(
+    {
+        "ModelTooLarge",
+        "NoAdapter",
+        "NoSharedArrayBuffer",
+        "NoWebGpu",
+        "NoWebNn",
+        "NotIsolated",
+        "NotSupportedError",
+        "UnknownType",
+    }
+)
+_MEMORY = re.compile(
+    r"out of memory|allocation failed|bad_alloc|failed to allocate|memory access out of bounds|OOM", re.I
+)
+_UNSUPPORTED_WORDS = re.compile(r"(?:not|n.t) (?:yet )?(?:support|implement)|unsupported|no available backend", re.I)
+
+
+class PageRefused(UnsupportedWorkload):
+    """The browser or its runtime has not what the model needs."""
+
+
+class Page:
+    """A page, its browser and its server. `environment` is what the page said of itself when it opened."""
+
+    def __init__(self, session: Session, running: Running, program: BrowserProgram) -> None:
+        self._session, self._running, self.program = session, running, program
+        self.peak_memory_bytes = 0
+        self.environment = next(
+            message for message in self.do("environment", deadline_s=_START_S) if message["kind"] == "environment"
+        )
+
+    @property
+    def name(self) -> str:
+        """The browser with its version."""
+        return f"{self.program.name} {self._running.version}"
+
+    @property
+    def running(self) -> Running:
+        """The browser."""
+        return self._running
+
+    def address(self, path: str) -> str:
+        """Return the whole address of a path of the server."""
+        return urljoin(self._session.url.partition("?")[0], path)
+
+    def offer(self, name: str, content: Path | bytes) -> str:
+        """Offer a file to the page and return its address."""
+        return self.address(self._session.offer(name, content))
+
+    def do(self, *steps: str, deadline_s: float = _LONGEST_S, **task: Any) -> list[dict[str, Any]]:
+        """Let the page do steps and return what it said; raises PageRefused, MemoryError, PageFailed and PageGone."""
+        try:
+            messages = self._session.ask({"steps": steps, **task}, deadline_s=deadline_s, alive=self._running.alive)
+        except PageFailed as failed:
+            raise failure_of(failed) from failed
+        except PageGone as gone:
+            fault = self._running.fault() or "the page closed its connection"
+            raise PageGone(f"{self.name}: {fault}.", remedy=gone.remedy) from gone
+        self.peak_memory_bytes = max(self.peak_memory_bytes, self.memory_bytes())
+        return messages
+
+    def processes(self) -> list[int]:
+        """Return the ids of the browser's processes."""
+        with suppress(psutil.Error):
+            first = psutil.Process(self._running.pid)
+            return [first.pid, *(child.pid for child in first.children(recursive=True))]
+        return []
+
+    def memory_bytes(self) -> int:
+        """Return what the browser's processes hold together; pages that they share count once where Linux tells it."""
+        total = 0
+        for pid in self.processes():
+            with suppress(psutil.Error):
+                info = psutil.Process(pid).memory_full_info()
+                total += getattr(info, "pss", 0) or info.uss
+        return total
+
+    def close(self) -> None:
+        """End the browser and the server."""
+        self._running.end()
+        self._session.close()
+
+
+def failure_of(failed: PageFailed) -> Exception:
+    """Return the error that a page's failure means: refused, out of memory, or itself."""
+    text = failed.detail
+    if (failed.name == "RangeError" and _MEMORY.search(text)) or "bad_alloc" in text or "Out of memory" in text:
+        return MemoryError(text)
+    if failed.name in _UNSUPPORTED or _UNSUPPORTED_WORDS.search(text):
+        return PageRefused(
+            text, field="platform", remedy="Take another backend, browser or precision; this one has not what it needs."
+        )
+    return failed
+
+
+def open_page(platform: str, options: Sequence[str]) -> Page:
+    """Start the browser that the options name, the first one that has the platform else, and return its page.
+
+    Raises PartMissing and UsageError where there is none, PlatformUnavailable where it does not start.
+    """
+    from runner.browser.facts import backends_of
+    from runner.browser.locations import choose_browser, find_browsers, onnxruntime_web
+
+    wanted = read_options(options, platform=platform, names=OPTIONS)
+    runtime = onnxruntime_web()
+    if wanted.browser:
+        return _opened(choose_browser(wanted.browser, headed=wanted.headed), runtime, headed=wanted.headed)
+    page: Page | None = None
+    broke: PlatformUnavailable | None = None
+    for program in [each for each in find_browsers() if not (wanted.headed and each.headless_only)]:
+        try:
+            other = _opened(program, runtime, headed=wanted.headed)
+        except PlatformUnavailable as error:
+            broke = broke or error
+            continue
+        if not backends_of(other.environment)[platform].missing:
+            if page:
+                page.close()
+            return other
+        if page is None:
+            page = other
+        else:
+            other.close()
+    if page is None:
+        raise broke or PartMissing(
+            "no browser was found on this machine.", field="browser", remedy="assay browser install"
+        )
+    return page
+
+
+def _opened(program: BrowserProgram, runtime: Path, *, headed: bool) -> Page:
+    from runner.browser.drivers import driver_for
+
+    session = Session(runtime)
+    running = None
+    try:
+        running = driver_for(program, headed=headed).open(session.url)
+        return Page(session, running, program)
+    except BaseException as error:
+        if running:
+            running.end()
+        session.close()
+        if isinstance(error, PageGone | PageFailed):
+            raise PlatformUnavailable(
+                f"{program.name} opened and its page did not work: {error}",
+                field="browser",
+                remedy="Run assay browser check.",
+            ) from error
+        raise
