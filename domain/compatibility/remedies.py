@@ -64,6 +64,21 @@ RULES = (
         error="UnsupportedWorkload",
     ),
     _rule(
+        "the browser has not what the model needs",
+        "Take another backend (`wasm` runs almost every operator) or another browser; `assay browser check` says what each has.",
+        error="PageRefused",
+    ),
+    _rule(
+        "the browser or its page ended",
+        "Run it once more; if it ends again take a smaller model, a lower precision, or another browser with `--browser`.",
+        error="PageGone",
+    ),
+    _rule(
+        "a page could not do a step",
+        "The message has the browser's own error and the operator: try `wasm` first, then another browser or precision.",
+        error="PageFailed",
+    ),
+    _rule(
         "the weights are damaged, gated or not there",
         "`--weights random` measures speed and memory without them; for right "
         "outputs fetch the checkpoint again or accept its licence.",

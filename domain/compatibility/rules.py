@@ -7,11 +7,14 @@ from typing import Any
 
 import msgspec
 
+from domain.vocabulary import IN_BROWSERS
+
 __all__ = ["TORCH_PLATFORMS", "TRAINABLE", "Work", "why_unsupported"]
 
 TORCH_PLATFORMS = frozenset({"cpu", "cuda", "rocm", "mps", "xpu", "hpu"})
 TRAINABLE = frozenset({"fp32", "tf32", "bf16", "amp-bf16", "amp-fp16"})
 """Weights in fp16 lose the small updates of an optimizer, and integers have no gradients."""
+_NOT_IN_BROWSERS = frozenset({"tf32", "bf16", "fp8", "fp4"})
 _ROWS = {"int8": 1, "int4": 32, "fp8": 16}
 """What the rows of a linear layer must be a multiple of, to be quantized by torchao."""
 
@@ -41,6 +44,8 @@ def why_unsupported(work: Work, platform: str, runtime: str, precision: str) -> 
         return f"{platform if platform not in TORCH_PLATFORMS else runtime} has no autocast"
     if precision.startswith("amp") and work.family == "deberta":
         return "DeBERTa's code does not run under autocast: take bf16, fp16 or fp32"
+    if platform in IN_BROWSERS and precision in _NOT_IN_BROWSERS:
+        return f"onnxruntime-web computes nothing in {precision}: take fp32, fp16, int8 or int4"
     if platform == "openvino" and work.family == "flaubert":
         return "OpenVINO cannot convert FlauBERT"
     if runtime == "torch" and precision in _ROWS and not work.linear_layer(_ROWS[precision]):

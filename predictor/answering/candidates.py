@@ -11,6 +11,7 @@ from domain.answers import Exclusion
 from domain.catalogues.hardware import HardwareSpec
 from domain.compatibility.rules import Work, why_unsupported
 from domain.performance.roofline import Limits, limits_of
+from domain.vocabulary import IN_BROWSERS
 from predictor.answering.question import DEFAULT_BATCH_SIZES, Question
 from predictor.artifact.artifact import Card, Predictor
 from predictor.features.dataset import Row, minor_version
@@ -25,8 +26,8 @@ UNSUPPORTED = "not supported"
 
 USUAL_PRECISIONS = ("fp32", "bf16", "fp16", "amp-fp16")
 """Narrower precisions change the outputs: they are candidates where they were measured or are asked for."""
-ASKED_ONLY_PLATFORMS = ("wasm", "webgpu", "webnn", "other")
-RUNTIMES = {"openvino": "openvino", "qnn": "onnxruntime-qnn", "wasm": "onnxruntime-web", "webgpu": "onnxruntime-web"}
+ASKED_ONLY_PLATFORMS = (*IN_BROWSERS, "other")
+RUNTIMES = {"openvino": "openvino", "qnn": "onnxruntime-qnn", **dict.fromkeys(IN_BROWSERS, "onnxruntime-web")}
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):

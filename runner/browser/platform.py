@@ -138,17 +138,17 @@ class BrowserPlatform(Platform):
 
     def compile(self) -> bool:
         """Let the page make its session: the graph is read, fused and prepared for the backend."""
-        self._note(self._opened().do("compile"))
+        self._note(self.page.do("compile"))
         return True
 
     def place(self, inputs: dict[str, Any]) -> Any:
         """Let the page make tensors of the inputs."""
-        self._opened().do("feed", inputs=[_offered_input(self._opened(), *item) for item in inputs.items()])
+        self.page.do("feed", inputs=[_offered_input(self.page, *item) for item in inputs.items()])
         return inputs
 
     def run(self, inputs: Any) -> Any:  # noqa: ARG002
         """Call the model once in the page and return its outputs."""
-        messages = self._opened().do("call")
+        messages = self.page.do("call")
         said = next(message for message in messages if message["kind"] == "outputs")
         self._stages.setdefault("first_run_ms", said["ms"])
         return said["outputs"]
@@ -159,7 +159,7 @@ class BrowserPlatform(Platform):
 
     def timer(self) -> PageTimer:
         """Return what lets the page time its calls."""
-        self._timer = self._timer or PageTimer(self._opened(), self.backend)
+        self._timer = self._timer or PageTimer(self.page, self.backend)
         return self._timer
 
     def stage_times(self) -> dict[str, float]:
@@ -169,7 +169,7 @@ class BrowserPlatform(Platform):
     def observe(self, inputs: Any) -> Observation:  # noqa: ARG002
         """Return where the nodes went, as the log of one more session tells, and what the page says of itself."""
         assert self._settings is not None
-        page = self._opened()
+        page = self.page
         lines = [line for message in page.do("observe") for line in message.get("lines", ())]
         beside = None
         if self.backend == "webnn" and self._settings.device in ("gpu", "npu") and self._timer:
@@ -191,7 +191,7 @@ class BrowserPlatform(Platform):
     def options(self) -> dict[str, Any]:
         """Return the browser and its version, the build of the runtime, and how the weights were quantized."""
         assert self._settings is not None
-        page = self._opened()
+        page = self.page
         browser = {
             "browser": page.program.name,
             "browser_version": page.running.version,
@@ -214,7 +214,9 @@ class BrowserPlatform(Platform):
             self._page.close()
         self._page = None
 
-    def _opened(self) -> Page:
+    @property
+    def page(self) -> Page:
+        """The page that is open; only asked after `load`."""
         assert self._page is not None
         return self._page
 

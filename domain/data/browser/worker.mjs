@@ -265,8 +265,9 @@ async function measure() {
   say("samples", { ms: times, warm_up: warmed.times, steady: warmed.steady, elapsed_ms, stopped_by, loop_ms: [before, spinMs()], memory_bytes: memory() });
 }
 
-// One reading of the clock before and one after all calls: what timing call by call is compared with.
+// One reading of the clock before and one after all calls: what timing call by call is compared with. The loop before is that of `measure`.
 async function bare() {
+  spinMs();
   const calls = task.method.calls ?? 100, start = performance.now();
   for (let count = 0; count < calls; count += 1) await session.run(feeds);
   const ms = (performance.now() - start) / calls;

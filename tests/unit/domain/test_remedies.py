@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from domain.compatibility.remedies import RULES, advice, failures
+from domain.compatibility.rules import Work, why_unsupported
 from domain.compatibility.states import judged
 from domain.vocabulary import OUTCOMES, STAGES
 from tests.unit.domain.test_compatibility import cell, stopped
@@ -20,6 +21,9 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
         ("the platform is not on that machine", "unsupported", "resolve", "PlatformUnavailable"),
         ("a package is missing", "unsupported", "load", "PartMissing"),
         ("the device does not compute in this precision", "unsupported", "resolve", "UnsupportedPrecision"),
+        ("the browser has not what the model needs", "unsupported", "compile", "PageRefused"),
+        ("the browser or its page ended", "error", "run", "PageGone"),
+        ("a page could not do a step", "error", "first_run", "PageFailed"),
         ("memory was too small before anything ran", "unsupported", "load", "NotEnoughMemory"),
         ("memory ran out", "out_of_memory", "run", "OutOfMemoryError"),
         ("memory ran out", "error", "run", "MemoryError"),
@@ -40,6 +44,16 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 )
 def test_the_rule_of_a_case(cause, outcome, stage, error):
     assert advice(outcome, stage, error).cause == cause
+
+
+@pytest.mark.parametrize("platform", ["wasm", "webgpu", "webnn"])
+def test_a_browser_never_trains_and_has_no_bf16(platform):
+    work = Work(family="bert", operators=(), mode="inference")
+    assert why_unsupported(work, platform, "onnxruntime-web", "bf16")
+    assert [
+        why_unsupported(work, platform, "onnxruntime-web", precision) for precision in ("fp32", "fp16", "int4")
+    ] == [None] * 3
+    assert why_unsupported(Work(family="bert", operators=(), mode="training"), platform, "onnxruntime-web", "fp32")
 
 
 def test_every_case_has_an_answer_and_every_rule_a_sentence():
