@@ -157,9 +157,12 @@ def test_a_platform_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["cuda", "rocm", "qnn", "webnn", "webgpu", "wasm"])
-def test_an_environment_variable_makes_no_platform_appear(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_makes_no_platform_appear(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     import torch
 
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path))
     if name in ("cuda", "rocm") and torch.cuda.is_available():
         assert create("rocm").probe().available != create("cuda").probe().available
         return
