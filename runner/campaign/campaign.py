@@ -16,6 +16,7 @@ from domain.canonical import digest
 from domain.configuration import Workload
 from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UsageError
 from domain.operating_system import lock, unlock
+from domain.vocabulary import IN_BROWSERS
 from runner.campaign.event_payloads import Machine
 from runner.campaign.execution import conversion_of
 from runner.campaign.plan import Plan
@@ -192,8 +193,7 @@ class Campaign:
             raise PlatformUnavailable(
                 f"none of the platforms asked for is available here. {reasons}",
                 field="platform",
-                remedy="Name one that `assay detect` lists as available"
-                + (", or pip install 'assay-bench[runner]'." if "not installed" in reasons else "."),
+                remedy="Name one that `assay detect` lists as available" + self._installing(reasons),
             )
         for precision in dict.fromkeys(case.precision for case in self.plan.cases):
             refused = {name: self._refusal(name, precision) for name in present}
@@ -206,6 +206,14 @@ class Campaign:
                     field="precision" if kind is UnsupportedPrecision else "low_memory",
                     remedy=f"What is possible: {ways}",
                 )
+
+    def _installing(self, reasons: str) -> str:
+        """Return what brings the platforms that are missing: what a browser's probe says, the extra of the others."""
+        probes = (self.machine.platforms[name]["probe"] for name in self.plan.platforms if name in IN_BROWSERS)
+        browser = next((probe["remedy"] for probe in probes if probe["remedy"]), None)
+        if browser:
+            return f", or: {browser.rstrip('.')}."
+        return ", or pip install 'assay-bench[runner]'." if "not installed" in reasons else "."
 
     def _wanted(self, case: Case) -> bool:
         """Return whether a platform that nobody named takes part: it is here, and has the mode that was asked for."""
@@ -273,8 +281,12 @@ class Campaign:
 
 
 def _still_there(case: Case, ended: Ended) -> Ended:
-    """Return how a case ended; a platform that was there at the survey and is gone now is no word on what it can do."""
-    if ended.failure is None or ended.failure.error != "PlatformUnavailable":
+    """Return how a case ended; a platform that was there at the survey and is gone now is no word on what it can do.
+
+    The survey takes any browser: of one that a case names it says nothing.
+    """
+    named = any(word.startswith("browser=") for word in case.options)
+    if ended.failure is None or ended.failure.error != "PlatformUnavailable" or named:
         return ended
     lost = msgspec.structs.replace(
         ended.failure,

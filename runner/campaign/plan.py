@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from domain.catalogues.models import of_same_design
 from domain.configuration import Workload
-from domain.errors import UnknownModel, UnsupportedPrecision, UsageError
+from domain.errors import PartMissing, UnknownModel, UnsupportedPrecision, UsageError
 from domain.vocabulary import IN_BROWSERS, MODES, PRECISIONS, precision_named
+from runner.browser.locations import choose_browser
 from runner.measure.stopping import MAXIMUM_SAMPLES, PERCENTILE_SAMPLES, Method
 from runner.models.sources import ModelSource, hub_problem, resolve
 from runner.models.weights import unreachable
@@ -139,7 +141,10 @@ def make_plan(
 
 
 def in_browsers(sweep: Sweep, browsers: Sequence[str], *, headed: bool) -> list[Sweep]:
-    """Return the sweep in each of these browsers, and apart from it what runs in none; without platforms all in browsers."""
+    """Return the sweep in each of these browsers, and apart from it what runs in none; without platforms all in browsers.
+
+    Raises UsageError for what is no browser.
+    """
     web = tuple(name for name in sweep.platforms or IN_BROWSERS if name in IN_BROWSERS)
     if not web:
         raise UsageError(
@@ -147,6 +152,10 @@ def in_browsers(sweep: Sweep, browsers: Sequence[str], *, headed: bool) -> list[
             field="browser" if browsers else "headed",
             remedy=f"Add one of {', '.join(IN_BROWSERS)} to --platform.",
         )
+    for browser in browsers:
+        # One that is merely not installed is an outcome of its cases.
+        with suppress(PartMissing):
+            choose_browser(browser, headed=headed)
     named: list[tuple[str, ...]] = [(f"browser={browser}",) for browser in browsers] or [()]
     shown = ("headed",) if headed else ()
     options = tuple((*plain, *browser, *shown) for plain in sweep.options for browser in named)

@@ -92,10 +92,11 @@ def test_a_measured_page_records_browser_isolation_threads_and_clock(home: Path)
 
 
 def test_a_browser_that_is_not_here_is_one_outcome_and_harms_no_other(home: Path) -> None:
-    asked = plan("wasm", browsers=("/nowhere/firefox", "chromium"))
+    options = (("browser=/nowhere/firefox",), ("browser=chromium",))
+    asked = plan("wasm", browsers=(), options=options)
     tested = events_of(run_verification, asked, home, "assay.test.reported.v1")
     assert [each["outcome"] == "passed" for each in tested] == [False, True]
-    assert tested[0]["stage"] == "resolve"
+    assert (tested[0]["outcome"], tested[0]["stage"]) == ("unsupported", "resolve")
     assert "/nowhere" not in str(tested[0]["execution"]["options"]), "folders of this machine stay on it"
 
 

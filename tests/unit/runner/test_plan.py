@@ -216,6 +216,13 @@ def test_a_browser_without_a_platform_that_runs_in_one_is_refused(browsers, fiel
     assert raised.value.field == field and "wasm" in raised.value.remedy
 
 
+@pytest.mark.parametrize("browser", ["safari", "/nowhere/chrome"])
+def test_what_is_no_browser_is_refused_before_anything_runs(browser):
+    with pytest.raises(UsageError) as raised:
+        in_browsers(Sweep(models=("bert-tiny",), platforms=("wasm",)), ["chromium", browser], headed=False)
+    assert raised.value.field == "browser" and raised.value.remedy
+
+
 @pytest.mark.parametrize("option", ["browser", "browser="])
 def test_an_option_browser_needs_a_name(option):
     with pytest.raises(UsageError) as raised:
