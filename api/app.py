@@ -199,6 +199,7 @@ def _of_tables() -> list[Router]:
         tables,
         trends,
     )
+    from api.routes.links import page, routes
     from api.routes.sharing import bundles, signers
 
     return [
@@ -225,6 +226,8 @@ def _of_tables() -> list[Router]:
         signers.router,
         operators.router,
         hardware_coverage.router,
+        routes.router,
+        page.router,
     ]
 
 

@@ -16,7 +16,7 @@ from api.background.circuit import Circuit
 from api.background.metrics import Metrics
 from api.background.positions import Positions
 from api.http import logs
-from api.http.access import Access
+from api.http.access import Access, Buckets
 from api.http.body_budget import BodyBudget
 from api.http.connections import ActivePeers
 from api.http.keys import KeyStore, SigningKeys
@@ -49,6 +49,8 @@ QUERIES = 4
 _LOG = logging.getLogger(__name__)
 COMMIT_S = 15.0
 """A Postgres that has not committed by then counts as away."""
+PAGE_REQUESTS_PER_S = 5.0
+"""What pages with a link may ask from one address; a page needs two and one more for each model."""
 WAIT_S = 2.0
 """How long a read waits for the tables to reach its `min_position`."""
 
@@ -98,6 +100,7 @@ class Container:
         self.asking = asyncio.Lock()
         self.naming = asyncio.Lock()
         self.sharing = asyncio.Lock()
+        self.opening = Buckets("requests of pages", PAGE_REQUESTS_PER_S)
         self.began = datetime.now(UTC)
         self.drift: Drift | None = None
         self.minutes: LagHistory | None = None

@@ -23,6 +23,7 @@ _OURS = frozenset(
         "cache",
         "calibration",
         "dashboard",
+        "links",
         "migrated",
         "postgres",
         "projection",

@@ -10,6 +10,7 @@ from dashboard import evidence
 from dashboard.ranking import completed
 from dashboard.screens.recommend.words import RankedRow
 from dashboard.tables.result_table import Column
+from domain.vocabulary import NO_EVIDENCE
 from presentation import formatting
 from presentation.answer_words import evidence_words, short_name
 from presentation.loads import arrivals, batch_words, hardware_words
@@ -52,7 +53,7 @@ def best_of_each(rows: Iterable[Mapping[str, Any]], of: Subject) -> list[Measure
     usable = [
         cast("MeasuredRow", completed(row))
         for row in rows
-        if row.get("throughput_per_s") and row.get("verdict") != "invalid" and row.get("origin") != "simulated"
+        if row.get("throughput_per_s") and row.get("verdict") != "invalid" and row.get("origin") not in NO_EVIDENCE
     ]
     first: dict[tuple[str, int], MeasuredRow] = {}
     for row in sorted(usable, key=_each, reverse=True):

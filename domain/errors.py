@@ -2,14 +2,14 @@
 
 AssayError
 ├── InvalidInput
-│   ├── MalformedBody, InvalidEvent, PayloadTooLarge
+│   ├── MalformedBody, InvalidEvent, PayloadTooLarge, ResultRefused
 │   ├── UsageError, ImpossibleConstraint
 │   ├── UnknownName: UnknownModel, UnknownHardware, UnknownPlatform, UnknownFormat, UnknownSnapshot, UnknownView
 │   └── UnsupportedPrecision
 ├── UnsupportedWorkload
 ├── Untraceable
 ├── ConflictingEvent, VersionConflict, NameTaken
-├── Expired
+├── Expired, LinkEnded
 ├── TraceNeeded
 ├── NotFound
 ├── AccessError: Unauthenticated, Forbidden
@@ -33,6 +33,7 @@ __all__ = [
     "ImpossibleConstraint",
     "InvalidEvent",
     "InvalidInput",
+    "LinkEnded",
     "LogAltered",
     "MalformedBody",
     "NameTaken",
@@ -41,6 +42,7 @@ __all__ = [
     "PayloadTooLarge",
     "PlatformUnavailable",
     "ProjectionBehind",
+    "ResultRefused",
     "ServiceUnavailable",
     "SpoolFull",
     "TooBusy",
@@ -116,6 +118,12 @@ class PayloadTooLarge(InvalidInput):
 
     type = "payload-too-large"
     status = 413
+
+
+class ResultRefused(InvalidInput):
+    """What a page measured cannot be believed: its outputs are wrong, or its times cannot be."""
+
+    type = "result-refused"
 
 
 class UsageError(InvalidInput):
@@ -237,6 +245,13 @@ class Expired(AssayError):
     """The fact is known, and its content was removed by the retention of raw samples."""
 
     type = "expired"
+    status = 410
+
+
+class LinkEnded(AssayError):
+    """A link to measure in a browser has expired, was revoked, or has been used as often as it may be."""
+
+    type = "link-ended"
     status = 410
 
 

@@ -40,12 +40,12 @@ __all__ = [
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Bytes = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 Digest = Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}$(?!\n)")]
-Origin = Literal["measured", "imported", "simulated"]
+Origin = Literal["measured", "imported", "page", "simulated"]
 Stage = Literal["resolve", "load", "convert", "compile", "first_run", "run", "verify"]
 Outcome = Literal["passed", "failed", "error", "unsupported", "out_of_memory", "timeout", "skipped"]
 VerdictName = Literal["valid", "suspect", "invalid"]
 STATED = "stated"
-"""The `observed.device` of what was measured at an endpoint: its hardware is what the operator said, and nobody saw it."""
+"""The `observed.device` of what was measured at an endpoint or by a page: its hardware is what a person said, and nobody saw it."""
 Sentence = Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
 
 

@@ -35,6 +35,7 @@ from domain.events import (
 
 __all__ = [
     "OTHER_TYPES",
+    "PAGE_SOURCE",
     "PERMISSIONS",
     "PREFIX",
     "SCOPES",
@@ -55,6 +56,8 @@ SERVICE_SOURCE = "urn:assay:service"
 """Source of the events that the service itself appends; from outside only an admin may use it."""
 SHARED_SOURCE = "urn:assay:shared:"
 """Begins the source of events that came in a signed bundle, before its signer; from outside only an admin may use it."""
+PAGE_SOURCE = "urn:assay:page:"
+"""Begins the source of what a page with a link sent, before its device; from outside only an admin may use it."""
 
 Rule = Literal["source", "run", "target", "name", "artifact", "service"]
 """What a token without the scope admin may touch with an event.

@@ -11,6 +11,7 @@ __all__ = [
     "HARDWARE_KINDS",
     "IN_BROWSERS",
     "MODES",
+    "NO_EVIDENCE",
     "ORIGINS",
     "OUTCOMES",
     "PLATFORMS",
@@ -134,7 +135,10 @@ MODES = ("inference", "training")
 SCENARIOS = ("single_stream", "offline", "server", "serving")
 OUTCOMES = ("passed", "failed", "error", "unsupported", "out_of_memory", "timeout", "skipped")
 STAGES = ("resolve", "load", "convert", "compile", "first_run", "run", "verify")
-ORIGINS = ("measured", "imported", "simulated")
+ORIGINS = ("measured", "imported", "page", "simulated")
+"""`page`: measured by a page in the browser of somebody with a link, and nobody here saw the device."""
+NO_EVIDENCE = ("page", "simulated")
+"""Origins whose rows are shown, and neither answer nor train."""
 BASES = ("measured", "imported", "reference", "calibrated", "predicted", "roofline", "abstained")
 """Best evidence first."""
 VERDICTS = ("valid", "suspect", "invalid")

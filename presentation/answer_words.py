@@ -7,6 +7,7 @@ from typing import NamedTuple
 from domain.answers import Figures, FrontOption, Pick, RankedOption, Recommendation
 from domain.catalogues import hardware
 from presentation import formatting
+from presentation.palette import ORIGIN_WORDS
 
 __all__ = [
     "PICKS",
@@ -85,7 +86,8 @@ def short_name(slug: str, count: int | None = None) -> str:
 def evidence_words(basis: str | None, origin: str | None = None) -> str:
     """Return what a figure rests on in a word: measured, imported, estimate, or estimate (specs only)."""
     words = _SEEN.get(basis or "", "estimate")
-    return f"{words}, SIMULATED" if origin == "simulated" else words
+    said = ORIGIN_WORDS.get(origin or "")
+    return f"{words},{said}" if said else words
 
 
 def price_unit(answer: Recommendation) -> PriceUnit:

@@ -13,6 +13,7 @@ __all__ = [
     "BASIS_MARKS",
     "DIVERGING",
     "INKS",
+    "ORIGIN_WORDS",
     "PLATFORM_COLOURS",
     "PLATFORM_DOMAIN",
     "SEQUENTIAL",
@@ -172,7 +173,10 @@ def basis_mark(basis: str | None) -> BasisMark:
     return BASIS_MARKS.get(basis or "", BASIS_MARKS["roofline"])
 
 
+ORIGIN_WORDS = {"simulated": " SIMULATED", "page": " BY A PAGE, NOT ACCEPTED"}
+"""What is said of origins whose rows are no evidence."""
+
+
 def badge(basis: str | None, origin: str | None = None) -> str:
-    """Write a basis with its glyph: `● measured`; a simulated origin is always said."""
-    words = f"{basis_mark(basis).glyph} {basis or 'unknown'}"
-    return f"{words} SIMULATED" if origin == "simulated" else words
+    """Write a basis with its glyph: `● measured`; an origin that is no evidence is always said."""
+    return f"{basis_mark(basis).glyph} {basis or 'unknown'}{ORIGIN_WORDS.get(origin or '', '')}"

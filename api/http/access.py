@@ -296,7 +296,10 @@ def address_of(client: Any) -> str:
 
 
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Litestar guard: check the scope in the route's `opt`, `read` where it says none, and the asker's rate."""
+    """Litestar guard: check the scope in the route's `opt`, `read` where it says none, and the asker's rate.
+
+    A route with `raw` in its `opt` takes bytes of any media type; a web page cannot send its method unasked.
+    """
     access: Access = connection.app.state.parts.access
     scope = handler.opt.get("scope", "read")
     headers = dict(connection.scope["headers"])
@@ -306,7 +309,8 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     if request is not None:
         request.token = token
     if scope != OPEN:
-        require_json(headers)
+        if not handler.opt.get("raw"):
+            require_json(headers)
         left = access.admit(token, address_of(connection.scope.get("client")))
         if request is not None:
             request.extra += left

@@ -21,7 +21,7 @@ from domain.payloads import (
     RunFinished,
     RunStarted,
 )
-from domain.permissions import SERVICE_SOURCE, SHARED_SOURCE, Permission, Token, permission_for
+from domain.permissions import PAGE_SOURCE, SERVICE_SOURCE, SHARED_SOURCE, Permission, Token, permission_for
 from domain.signing import SIGNATURE, SIGNER, verifies
 
 __all__ = ["Admission", "Checked", "attested"]
@@ -112,6 +112,12 @@ class Admission:
                 f"{event.source[:100]!r} is a source of signed bundles.",
                 field="source",
                 remedy="Send the bundle itself to POST /v1/shared, or use a token with --scope admin.",
+            )
+        if event.source.startswith(PAGE_SOURCE) or _of_page(event):
+            return Forbidden(
+                "pages with a link send their results themselves.",
+                field="source" if event.source.startswith(PAGE_SOURCE) else "data.provenance.origin",
+                remedy="Make a link with `assay browser link`, or use a token with --scope admin.",
             )
         scope = permission.scope
         if scope in (None, "append") or (self._token is not None and self._token.allows(scope)):
@@ -219,6 +225,10 @@ class Admission:
                 return [row for query in queries for row in cursor.execute(query, {"names": list(names)}).fetchall()]
 
         return _by_name(await asyncio.to_thread(read))
+
+
+def _of_page(event: Decoded) -> bool:
+    return getattr(getattr(event.data, "provenance", None), "origin", None) == "page"
 
 
 def attested(event: Decoded, keys: Mapping[str, SigningKey]) -> Checked:

@@ -46,7 +46,7 @@ METRICS = {
 """Metrics that trends can follow, and which way is better; `latency_ms` is p50, or the mean where that is all."""
 _LATENCIES = ("latency_p50_ms", "latency_mean_ms")
 _POINT = ("time", "recorded_at", "position", "event_id", "run_id", "origin", "verdict", "runtime_version")
-_DOUBTED = ("simulated", "invalid")
+_DOUBTED = ("simulated", "page", "invalid")
 _READ = (
     *LINE,
     *WHOLE,

@@ -14,6 +14,7 @@ from domain.errors import InvalidInput, UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, TEST_REPORTED
 from domain.figures import FIGURES, described, figure_of, row_of
 from domain.payloads import MeasurementFailed, MeasurementRecorded, TestReported
+from domain.vocabulary import NO_EVIDENCE
 
 __all__ = ["COLUMNS", "OUTCOME_COLUMNS", "ComparisonInput", "alike_of", "contents_of", "row_of_event"]
 
@@ -89,7 +90,7 @@ class ComparisonInput:
 
     def measured(self, row: Row) -> None:
         """Take a row of the view `measurements`."""
-        if row.get("origin") == "simulated" or row.get("verdict") == "invalid" or not self._asked(row):
+        if row.get("origin") in NO_EVIDENCE or row.get("verdict") == "invalid" or not self._asked(row):
             return
         key = row["configuration"]
         before = self._rows.pop(key, None)
@@ -108,7 +109,7 @@ class ComparisonInput:
 
     def outcome(self, row: Row, test: str | None) -> None:
         """Take a row of the view `tests`, or where `test` is None of `failures`."""
-        if row.get("origin") != "simulated" and self._asked(row):
+        if row.get("origin") not in NO_EVIDENCE and self._asked(row):
             self._keep(row, test, str(row["outcome"]))
 
     def environment(self, fingerprint: str | None, contents: Row) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    ForeignKey,
     Identity,
     Index,
     Integer,
@@ -21,7 +22,19 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, UUID
 
-__all__ = ["ORDERING_LOCK", "archive_segment", "artifact", "event", "log", "metadata", "signing_key", "token"]
+__all__ = [
+    "ORDERING_LOCK",
+    "archive_segment",
+    "artifact",
+    "browser_claim",
+    "browser_link",
+    "browser_task",
+    "event",
+    "log",
+    "metadata",
+    "signing_key",
+    "token",
+]
 
 ORDERING_LOCK = 4_702_111_234_474_983_745
 """Key of the advisory lock that every append takes; any other writer into `event` has to take it too."""
@@ -130,4 +143,39 @@ signing_key = Table(
     Column("revoked_at", DateTime(timezone=True)),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
     UniqueConstraint("public_key"),
+)
+
+browser_link = Table(
+    "browser_link",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("sha256", LargeBinary, nullable=False, comment="of the secret in the address"),
+    Column("offer", Text, nullable=False, comment="JSON: models, runtime and method"),
+    Column("uses", Integer, nullable=False, comment="how many devices may open it"),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("revoked_at", DateTime(timezone=True)),
+    UniqueConstraint("sha256"),
+)
+
+browser_claim = Table(
+    "browser_claim",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("link", Text, ForeignKey("browser_link.id"), nullable=False),
+    Column("device", Text, nullable=False, comment="from the SHA-256 of what the page keeps of itself"),
+    Column("sha256", LargeBinary, nullable=False, comment="of the key that the page got"),
+    Column("claimed_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    UniqueConstraint("sha256"),
+    UniqueConstraint("link", "device", name="browser_claim_link_device_key"),
+)
+
+browser_task = Table(
+    "browser_task",
+    metadata,
+    Column("claim", Text, ForeignKey("browser_claim.id"), primary_key=True),
+    Column("model", Text, primary_key=True, comment="digest of the model's file"),
+    Column("drawn", ARRAY(Integer), nullable=False, comment="which inputs of the pool"),
+    Column("begun_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
 )

@@ -8,13 +8,13 @@ SELECT
     min(position) AS first_position, max(position) AS last_position, max(coalesce(time, recorded_at)) AS newest,
     max(position) FILTER (WHERE environment_fingerprint IS NOT NULL) AS environment_position,
     arg_max(environment_fingerprint, position) FILTER (WHERE environment_fingerprint IS NOT NULL) AS environment_fingerprint,
-    count(*) FILTER (WHERE origin <> 'simulated') AS genuine,
-    max(position) FILTER (WHERE origin <> 'simulated') AS genuine_position,
-    arg_max(event_id, position) FILTER (WHERE origin <> 'simulated') AS genuine_event,
+    count(*) FILTER (WHERE origin NOT IN ('page', 'simulated')) AS genuine,
+    max(position) FILTER (WHERE origin NOT IN ('page', 'simulated')) AS genuine_position,
+    arg_max(event_id, position) FILTER (WHERE origin NOT IN ('page', 'simulated')) AS genuine_event,
     max(
         ((origin = 'measured')::BIGINT * 2 + (coalesce(verdict, 'suspect') = 'valid')::BIGINT) * 1152921504606846976 + position
-    ) FILTER (WHERE timed AND origin <> 'simulated' AND coalesce(verdict, 'suspect') <> 'invalid') AS best,
-    count(*) FILTER (WHERE timed AND origin <> 'simulated') AS timed
+    ) FILTER (WHERE timed AND origin NOT IN ('page', 'simulated') AND coalesce(verdict, 'suspect') <> 'invalid') AS best,
+    count(*) FILTER (WHERE timed AND origin NOT IN ('page', 'simulated')) AS timed
 FROM live GROUP BY subject;
 
 -- name: live

@@ -252,7 +252,7 @@ FROM (
         SELECT *, list_position(['resolve', 'load', 'convert', 'compile', 'first_run', 'run', 'verify'], stage) AS ended_at,
             stage = 'verify' AND coalesce(test, '') NOT IN ('skill', 'functionality', 'integration') AS compares,
             error IS DISTINCT FROM 'PlatformUnavailable' AS there
-        FROM outcomes WHERE origin <> 'simulated'
+        FROM outcomes WHERE origin NOT IN ('page', 'simulated')
     )
 )
 GROUP BY model_id, hardware_id, platform, precision;
@@ -321,7 +321,7 @@ WITH fast AS NOT MATERIALIZED (
         coalesce(time, recorded_at) AS seen, run_id, fallback_share, NULL AS why
     FROM measurement ANTI JOIN void USING (position)
     JOIN subject ON measurement.subject = subject.id JOIN context ON measurement.context = context.id
-    WHERE origin <> 'simulated'
+    WHERE origin NOT IN ('page', 'simulated')
     UNION ALL
     SELECT model_id, CASE error WHEN 'Fallback' THEN platform_asked ELSE platform END,
         CASE error WHEN 'Fallback' THEN coalesce(precision_asked, precision) ELSE precision END, kind, position, event_id,
@@ -330,7 +330,7 @@ WITH fast AS NOT MATERIALIZED (
             'reached': list_position(['resolve', 'load', 'convert', 'compile', 'first_run', 'run', 'verify'], stage),
             'position': position, 'outcome': outcome, 'stage': stage, 'error': error,
             'message': split_part(message, chr(10), 1), 'remedy': remedy} END
-    FROM outcomes WHERE origin <> 'simulated'
+    FROM outcomes WHERE origin NOT IN ('page', 'simulated')
 ), tally AS (
     SELECT model_id, platform, precision, coalesce(max(seen) FILTER (WHERE why.error IS DISTINCT FROM 'PlatformUnavailable'),
             max(seen)) AS last_seen, count(DISTINCT run_id) AS runs,

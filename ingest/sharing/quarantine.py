@@ -19,6 +19,7 @@ from domain.catalogues import language_models, models
 from domain.configuration import Configuration
 from domain.events import Decoded
 from domain.payloads import MeasurementRecorded
+from domain.vocabulary import NO_EVIDENCE
 from ingest.importers import rules
 from ingest.importers.draft import Draft
 from ingest.importers.rules.rows import digits
@@ -151,7 +152,7 @@ def _neighbours(
     by_configuration: dict[str, list[dict[str, Any]]] = defaultdict(list)
     if configurations:
         for row in tables.view("measurements", {"configuration": configurations}, columns=_COLUMNS).to_pylist():
-            if row["origin"] != "simulated" and row["verdict"] != "invalid":
+            if row["origin"] not in NO_EVIDENCE and row["verdict"] != "invalid":
                 trust = RANKS["own"] if row["origin"] == "measured" else rank(row["source"], signers)
                 by_configuration[row["configuration"]].append({**row, "rank": trust})
     return by_configuration

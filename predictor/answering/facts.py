@@ -17,7 +17,7 @@ from domain.catalogues.instances import Instance
 from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
 from domain.permissions import SHARED_SOURCE
 from domain.sharing.bundles import signer_of
-from domain.vocabulary import PLATFORMS, PRECISIONS, STORED_ONLY, WEIGHT_BITS
+from domain.vocabulary import NO_EVIDENCE, PLATFORMS, PRECISIONS, STORED_ONLY, WEIGHT_BITS
 from ingest.projection import Tables
 from ingest.projection.names import Names
 from ingest.sharing.trust import UNSIGNED, rank, trusted_signers
@@ -60,7 +60,7 @@ def output_errors(tables: Tables, model: str) -> dict[tuple[str, str], OutputErr
     for row in tables.view("tests", {"model": model}, columns=columns).to_pylist():
         outputs = (json.loads(row["checks"]) if row["checks"] else {}).get("outputs") or []
         cosine, max_absolute = _worst(outputs, "cosine", min), _worst(outputs, "max_absolute", max)
-        if row["origin"] == "simulated" or (cosine is None and max_absolute is None):
+        if row["origin"] in NO_EVIDENCE or (cosine is None and max_absolute is None):
             continue
         rows[(row["platform"], row["precision"])] = OutputError(
             cosine=cosine, max_absolute=max_absolute, outcome=row["outcome"], evidence=str(row["event_id"])
@@ -200,7 +200,7 @@ def _called(
     if call.composed:
         sizes = Sizes(**{**usual.stated(), **request.stated()})
     else:
-        told = [row for row in rows if row["origin"] != "simulated" and not (forward and _is_many(row))]
+        told = [row for row in rows if row["origin"] not in NO_EVIDENCE and not (forward and _is_many(row))]
         sizes = chosen_sizes(told, request, usual)
     return planned(call, sizes, request), usual
 
@@ -213,7 +213,7 @@ def _is_many(row: Mapping[str, Any]) -> bool:
 def _is_evidence(row: Mapping[str, Any], question: Question, call: CallPlan) -> bool:
     """Whether a row may be of the work that is asked."""
     wanted = call.sizes.stated() if call.composed else question.sizes.stated()
-    return row["origin"] != "simulated" and all(row.get(name) == value for name, value in wanted.items())
+    return row["origin"] not in NO_EVIDENCE and all(row.get(name) == value for name, value in wanted.items())
 
 
 def _subject(model: str, book: TraceBook) -> Subject:

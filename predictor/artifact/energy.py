@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from domain.catalogues.hardware import HardwareSpec
+from domain.vocabulary import NO_EVIDENCE
 from predictor.features.operators_route import SpecOf
 from predictor.learning.shrinkage import Nested
 
@@ -95,7 +96,7 @@ def draw_from_row(row: Mapping[str, Any]) -> Draw | None:
     What counts is the verdict on energy and power, which is not that on the row's times.
     Power comes as such, or as the energy of a call over its time.
     """
-    if row.get("origin") == "simulated" or row.get("energy_verdict") == "invalid":
+    if row.get("origin") in NO_EVIDENCE or row.get("energy_verdict") == "invalid":
         return None
     if row.get("origin") == "measured" and row.get("energy_verdict") != "valid":
         return None

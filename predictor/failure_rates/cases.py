@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from domain.compatibility.states import not_tried
+from domain.vocabulary import NO_EVIDENCE
 
 __all__ = ["ENDS", "End", "TriedConfiguration", "case_from_row", "cases_of", "row_from_event"]
 
@@ -50,7 +51,7 @@ def case_from_row(row: Mapping[str, Any]) -> TriedConfiguration | None:
     if (
         end is None
         or not_tried(row.get("error"))
-        or row.get("origin") == "simulated"
+        or row.get("origin") in NO_EVIDENCE
         or row.get("verdict") == "invalid"
         or row.get("fallback_share")
     ):

@@ -34,7 +34,7 @@ from ingest.sharing.quarantine import QUARANTINED, Doubt, Expected, doubts, held
 from ingest.sharing.trust import ADDED, TRUSTED, Signer, trusted_signers
 from predictor.answering.question import PredictQuestion
 
-__all__ = ["append", "appending", "bundles_at", "retraction", "router"]
+__all__ = ["append", "appending", "bundles_at", "retraction", "router", "row_doubts"]
 
 _APPEND = {"scope": "append"}
 REMOVED = "removed: "
@@ -199,6 +199,11 @@ def _question(row: MeasurementRecorded) -> PredictQuestion | None:
         runtime=None if runtime in _OF_TORCH else runtime,
         faster=False,
     )
+
+
+def row_doubts(container: Container, tables: Tables, events: Sequence[Decoded]) -> dict[str, Doubt]:
+    """Return by event id why rows that are not in the log yet are doubted: by physics, others' rows, or a prediction."""
+    return doubts(tables, events, trusted_signers(tables), _Predictor(container))
 
 
 def _report(

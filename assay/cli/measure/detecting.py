@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, notes, print_json, say
-from domain.errors import UsageError
+from domain.errors import PartMissing, UsageError
 from presentation import formatting
 
 __all__ = ["detect", "noise"]
@@ -76,12 +76,22 @@ def _post(described: Sequence[dict[str, Any]], server: str | None, token: str | 
 
 
 def _row(probe: dict[str, Any]) -> list[str]:
-    """Return a platform's row; what works in a browser is not what `assay bench` can measure."""
+    """Return a platform's row; `assay bench` needs onnxruntime-web for what works in a browser."""
     evidence = (probe.get("evidence") if probe["available"] else probe.get("reason")) or "—"
     here = "yes" if probe["available"] else "no"
-    if probe["available"] and probe["platform"] in _IN_BROWSERS:
-        here, evidence = "in a browser", f"{evidence}; `assay bench` does not drive browsers yet"
+    if probe["available"] and probe["platform"] in _IN_BROWSERS and not _has_browser_runtime():
+        here, evidence = "in a browser", f"{evidence}; `assay bench` needs onnxruntime-web: assay browser install"
     return [probe["platform"], here, ", ".join(probe.get("devices") or []) or "—", evidence]
+
+
+def _has_browser_runtime() -> bool:
+    from runner.browser.locations import onnxruntime_web
+
+    try:
+        onnxruntime_web()
+    except PartMissing:
+        return False
+    return True
 
 
 def _tell_identity(environment: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ import streamlit as st
 from assay.client import Client
 from dashboard.answers import ready
 from dashboard.service import PATIENCE_S, SLOWEST_S, WatchfulClient, checked, client, decoded
+from domain.answers.links import BrowserDevice
 from domain.answers.operations import Day, DeadLetter, Health, ListedToken
 from domain.answers.sharing import HeldRow, SharedBundle
 from domain.errors import Forbidden
@@ -22,6 +23,7 @@ from domain.errors import Forbidden
 __all__ = [
     "FRESH_S",
     "LETTERS",
+    "browser_devices",
     "day",
     "event",
     "forget",
@@ -96,6 +98,13 @@ def held_rows() -> list[HeldRow]:
 
 
 @_kept  # type: ignore[untyped-decorator]
+def browser_devices() -> list[BrowserDevice]:
+    """Return the devices whose pages sent results, the newest first."""
+    devices: list[BrowserDevice] = _operator().browser_devices()
+    return devices
+
+
+@_kept  # type: ignore[untyped-decorator]
 def letters(position: int) -> list[DeadLetter]:
     """Return dead letters up to a position by type and reason, those with the newest first; LETTERS at most."""
     answer = _operator().query(_LETTERS, min_position=position)
@@ -111,6 +120,6 @@ def event(identifier: str) -> str:
 
 def forget() -> None:
     """Ask the service again, for this reader."""
-    kept: tuple[Any, ...] = (day, tokens, shared, held_rows, letters, event, ready)
+    kept: tuple[Any, ...] = (day, tokens, shared, held_rows, browser_devices, letters, event, ready)
     for item in kept:
         item.clear()

@@ -186,6 +186,25 @@ def _shared(_: Day) -> None:
         )
 
 
+def _browser_devices(_: Day) -> None:
+    devices = operator_data.browser_devices()
+    if not devices:
+        st.caption("No page has sent a result. This makes a link that lets any phone or laptop measure:")
+        to_paste("assay browser link bert-base-uncased")
+        return
+    result_table(
+        columns_of(operations.device_table(devices, zone())),
+        key=f"{PAGE} browser devices",
+        words="Devices whose pages sent results",
+    )
+    waiting = next((device.device for device in devices if not device.accepted), None)
+    if waiting:
+        st.caption(
+            "Rows of a device that is not accepted are shown, and count in no answer and no training. This accepts one:"
+        )
+        to_paste(f'assay browser accept {waiting} --reason "why"')
+
+
 def _archive(day: Day) -> None:
     if day.archive:
         columns = columns_of(operations.archive_table(day.archive, zone()))
@@ -203,6 +222,7 @@ _PARTS: dict[str, Callable[[Day], None]] = {
     "The last 24 hours": _day,
     "Tokens": _tokens,
     "Shared measurements": _shared,
+    "Devices with a browser": _browser_devices,
     "Archive": _archive,
     "Build and settings": _settings,
 }

@@ -10,6 +10,7 @@ import msgspec
 import pandas as pd
 
 from dashboard.address import Params, Read, text, understood
+from domain.answers.links import BrowserDevice
 from domain.answers.operations import Archived, Day, DeadLetter, Health, ListedToken, Minute, Step
 from domain.answers.sharing import HeldRow, SharedBundle
 from presentation import formatting
@@ -20,6 +21,7 @@ __all__ = [
     "archive_table",
     "behind",
     "bundle_table",
+    "device_table",
     "held_table",
     "letter_table",
     "per_second",
@@ -215,6 +217,21 @@ def bundle_table(bundles: Sequence[SharedBundle], zone: tzinfo | None = None) ->
             "Added": [formatting.date(bundle.added_at, zone) for bundle in newest],
             "State": [bundle.state for bundle in newest],
             "Bundle": [bundle.bundle.removeprefix("sha256:")[:12] for bundle in newest],
+        }
+    )
+
+
+def device_table(devices: Sequence[BrowserDevice], zone: tzinfo | None = None) -> pd.DataFrame:
+    """Return the devices whose pages sent results as a table; what they are is as their people stated."""
+    return pd.DataFrame(
+        {
+            "Device": [device.device for device in devices],
+            "As stated": [", ".join(device.hardware) for device in devices],
+            "On": [", ".join(device.platforms) for device in devices],
+            "Models": [", ".join(device.models) for device in devices],
+            "Rows": [device.measurements for device in devices],
+            "Newest": [formatting.date(device.newest, zone) for device in devices],
+            "State": [f"accepted by {device.by}" if device.accepted else "shown only" for device in devices],
         }
     )
 

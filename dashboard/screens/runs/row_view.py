@@ -28,7 +28,10 @@ from presentation.palette import badge
 __all__ = ["show"]
 
 PAGE = "runs"
-ORIGINS = {name: badge(name) for name in ("measured", "imported")}
+ORIGINS = {
+    **{name: badge(name) for name in ("measured", "imported")},
+    "page": "measured by a page in somebody's browser; no operator has accepted the device",
+}
 
 
 def show(event: LoggedEvent, row: OneRun, at: int) -> None:

@@ -305,6 +305,8 @@ def test_every_route_that_writes_asks_for_a_scope(guarded):
     asks_only = {
         "/v1/recommendations", "/v1/predictions", "/v1/query", "/v1/fits", "/v1/fleets", "/v1/suggestions",
     }  # fmt: skip
+    # A page has the secret of its link, and no token.
+    asks_only |= {"/v1/links/claims", "/v1/links/tasks", "/v1/links/results"}
     paths = httpx.get(f"{guarded.service.url}/schema/openapi.json", headers=guarded.bearer("admin")).json()["paths"]
     changing = {(method.upper(), path) for path, methods in paths.items() for method in methods if method != "get"}
     needs: dict[str, set[str]] = {}
@@ -326,5 +328,7 @@ def test_every_route_that_writes_asks_for_a_scope(guarded):
             "POST /v1/projection/rebuild", "POST /v1/tokens", "DELETE /v1/tokens/{token_id}", "POST /v1/keys",
             "DELETE /v1/keys/{key_id}", "DELETE /v1/snapshots/{name}", "DELETE /v1/shared/{name}",
             "DELETE /v1/quarantine/{event_id}", "POST /v1/signers", "DELETE /v1/signers/{key}",
+            "POST /v1/links", "DELETE /v1/links/{name}", "PUT /v1/links/files/{digest}",
+            "POST /v1/browser-devices/{device}", "DELETE /v1/browser-devices/{device}",
         },
     }  # fmt: skip

@@ -166,7 +166,14 @@ def test_an_operator_is_told_what_a_viewer_is_not(
         day = admin.operations()
         letter = admin.query("SELECT event_id, type FROM dead_letters")["rows"][0]
     assert {"Operations", "Query"} <= links(visitor)
-    for part in ("The last 24 hours", "Tokens", "Shared measurements", "Archive", "Build and settings"):
+    for part in (
+        "The last 24 hours",
+        "Tokens",
+        "Shared measurements",
+        "Devices with a browser",
+        "Archive",
+        "Build and settings",
+    ):
         visitor.page.get_by_text(part, exact=True).click()
     visitor.page.get_by_role("region", name="Build and settings").wait_for()
     text = visitor.text()

@@ -14,7 +14,7 @@ from assay.cli import cli, run
 from assay.cli.output_files import OutputFile
 
 READ = {
-    ("bench", "body"), ("bench", "plan_file"), ("bench", "tokenizer"), ("card", "files"), ("ci comment", "file"),
+    ("bench", "body"), ("bench", "plan_file"), ("bench", "tokenizer"), ("browser install", "archives"), ("browser link", "runtime"), ("card", "files"), ("ci comment", "file"),
     ("ci compare", "candidate"), ("db restore", "file"), ("fleet", "file"), ("share", "files"),
     ("hardware alias", "path"), ("import", "mapping"), ("log verify", "files"), ("migrate", "tree"), ("model alias", "path"), ("post", "files"),
     ("verify", "expect"), ("verify", "plan_file"),

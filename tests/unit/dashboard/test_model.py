@@ -136,6 +136,7 @@ def test_gaps_come_with_commands_that_the_runner_understands() -> None:
     )  # fmt: skip
     assert words.commands(gaps) == [
         ("cpu in bf16, int8", "assay bench acme/tiny --platform cpu --precision bf16,int8"),
+        ("webnn in int8", "assay bench acme/tiny --platform webnn --precision int8"),
         ("cuda: never tried", "assay verify acme/tiny --platform cuda"),
     ]
 

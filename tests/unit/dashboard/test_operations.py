@@ -10,6 +10,7 @@ from dashboard.screens.operations.words import (  # fmt: skip
     archive_table,
     behind,
     bundle_table,
+    device_table,
     held_table,
     letter_table,
     per_second,
@@ -21,6 +22,7 @@ from dashboard.screens.operations.words import (  # fmt: skip
     took,
     used_words,
 )
+from domain.answers.links import BrowserDevice
 from domain.answers.operations import Archived, Build, Configured, Day, DeadLetter, Health, ListedToken, Minute, Step
 from domain.answers.sharing import HeldRow, SharedBundle
 from presentation import formatting
@@ -156,3 +158,13 @@ def test_bundles_stand_newest_first_by_the_name_of_a_trusted_signer() -> None:
         reason="copied: 1 ms", signer="ed25519:1", bundle=first.bundle, retraction="r", position=7,
     )  # fmt: skip
     assert held_table([held]).iloc[0].to_dict()["Why"] == "copied: 1 ms"
+
+
+def test_devices_say_whether_their_rows_count() -> None:
+    device = BrowserDevice(
+        device="page-1", accepted=False, by=None, since=None, measurements=2, models=["acme/tiny"],
+        hardware=["unstated-device"], platforms=["wasm"], newest=NOW,
+    )  # fmt: skip
+    table = device_table([device, replace(device, device="page-2", accepted=True, by="ops")])
+    assert table["State"].tolist() == ["shown only", "accepted by ops"]
+    assert table["As stated"].tolist() == ["unstated-device"] * 2
