@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _SOFTWARE = re.compile("swiftshader|llvmpipe|lavapipe|basic render|softpipe", re.I)
+_DRIFT = 0.1
 _NODES = re.compile(r"[Nn]odes?(?:\(s\))? placed on \[(\w+)\]\. Number of nodes: (\d+)")
 _PARTITIONS = re.compile(
     r"GetCapability, number of partitions supported by WebNN: (\d+) number of nodes in the graph: (\d+) "
@@ -213,14 +214,16 @@ def doubts_of(
     change = drift(samples)
     if change is not None and change < 0:
         doubts.append(f"code was still being optimised: the second half took {-change:.0%} less")
-    if beside and samples and _overlap(samples, beside):
+    if beside and samples and _alike(samples, beside):
         doubts.append(
             f"cannot be told from cpu: {median(samples):.3g} ms with {settings.device}, {median(beside):.3g} ms with cpu"
         )
     return doubts
 
 
-def _overlap(samples: Sequence[float], others: Sequence[float]) -> bool:
-    """Return whether the intervals of two medians overlap, or cannot be known."""
+def _alike(samples: Sequence[float], others: Sequence[float]) -> bool:
+    """Return whether two medians are within a tenth, as a machine drifts, or their intervals overlap or are not known."""
     first, second = series_interval(samples), series_interval(others)
-    return first is None or second is None or (first[0] <= second[1] and second[0] <= first[1])
+    if first is None or second is None or (first[0] <= second[1] and second[0] <= first[1]):
+        return True
+    return abs(median(samples) / median(others) - 1) <= _DRIFT

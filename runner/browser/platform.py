@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from domain.configuration import Runtime
 from domain.errors import AssayError
+from domain.statistics import median
 from runner.browser.facts import backends_of, doubts_of, execution_options, observation, placement_of
 from runner.browser.page import Page, open_page
 from runner.measure.stopping import MAXIMUM_SAMPLES, Method, StopReason
@@ -180,6 +181,8 @@ class BrowserPlatform(Platform):
         samples, hidden = (self._timer.samples, self._timer.hidden) if self._timer else ([], False)
         doubts = doubts_of(self.backend, self._settings, environment, samples, hidden=hidden, beside=beside)
         details = {**seen.details, "flags": list(page.running.flags)}
+        if beside:
+            details["beside_cpu"] = {"p50_ms": median(beside), "n": len(beside)}
         return Observation(
             device=seen.device,
             platform=self.name,
