@@ -47,12 +47,12 @@ def ratios(platform: BrowserPlatform, calls: int, pairs: int) -> tuple[list[floa
         return fmean(times)
 
     def bare() -> float:
-        messages = platform.page.do("bare", method={**timer.method_of(method), "calls": calls})
-        return next(float(message["bare_ms"]) for message in messages if "bare_ms" in message)
+        return timer.bare_ms(calls)
 
     timer.warm_up(method)
     for pair in range(pairs):
-        mine, peer = [], []
+        mine: list[float] = []
+        peer: list[float] = []
         for turn in range(ROUNDS):
             for measured in ((mine, ours), (peer, bare)) if turn % 2 else ((peer, bare), (mine, ours)):
                 measured[0].append(measured[1]())

@@ -265,6 +265,11 @@ class PageTimer:
         self._loops = (before, after)
         return said["ms"], said["stopped_by"], said["elapsed_ms"] / 1e3, [self._page.memory_bytes()]
 
+    def bare_ms(self, calls: int) -> float:
+        """Return the mean time of calls in ms, from one reading of the page's clock before and one after all of them."""
+        messages = self._page.do("bare", method={"calls": calls})
+        return next(float(message["bare_ms"]) for message in messages if "bare_ms" in message)
+
     def conditions(self) -> dict[str, float]:
         """Return what the page's clock and its fixed loop say, by their names in `domain.conditions`."""
         step = self._page.environment.get("clock_step_ms")

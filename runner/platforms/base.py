@@ -149,6 +149,9 @@ class CallTimer(Protocol):
     def series(self, method: Method) -> tuple[list[float], StopReason, float, list[int]]:
         """Take the samples; return them in ms, why they ended, their wall time in s, and memory in bytes."""
 
+    def bare_ms(self, calls: int) -> float:
+        """Return the mean time of calls in ms, from one reading of the clock before and one after all of them."""
+
     def conditions(self) -> dict[str, float]:
         """Return what is known of that clock and place, by names of `domain.conditions.Conditions`."""
 

@@ -1,7 +1,7 @@
 """Whole cases in a real browser: a model is exported, runs in a page, is right, and its row says what ran.
 
-They need onnxruntime-web, which `assay browser install` brings: ASSAY_TEST_BROWSERS names its folder where it is not that
-of this user. `ASSAY_REQUIRE_BROWSER=1` makes its absence a failure.
+They need onnxruntime-web, which `assay browser install` brings. ASSAY_TEST_BROWSERS names its folder, and makes its absence
+a failure; without it the folder of this user is looked into.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from runner.campaign.verify import run_verification
 from runner.contract import PlatformContract
 from runner.measure.stopping import Method
 from runner.platforms.registry import create
+from runner.selftest import run_selftest
 
 pytestmark = pytest.mark.browser
 
@@ -31,13 +32,14 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An ASSAY_HOME of these tests with the browsers' files of this machine."""
-    folder = Path(os.environ.get("ASSAY_TEST_BROWSERS") or data_folder() / "cache" / "browser")
+    named = os.environ.get("ASSAY_TEST_BROWSERS")
+    folder = Path(named) if named else data_folder() / "cache" / "browser"
     try:
         onnxruntime_web(folder)
         if not find_browsers(folder):
             raise PartMissing("no browser was found.")
     except PartMissing as missing:
-        if os.environ.get("ASSAY_REQUIRE_BROWSER"):
+        if named:
             raise
         pytest.skip(missing.detail)
     root = tmp_path_factory.mktemp("home")
@@ -121,6 +123,16 @@ def test_a_probe_leaves_no_browser_open() -> None:
     before = _marked()
     assert create("wasm").probe().available
     assert _marked() <= before
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("platform", ["wasm", "webgpu", "webnn"])
+def test_a_self_test_finds_nothing_wrong(home: Path, platform: str) -> None:
+    if not create(platform).probe().available:
+        pytest.skip(f"no browser here has {platform}")
+    found = run_selftest(platform, lambda _: None, cache=home / "cache")
+    assert found.passed, found.checks
+    assert {check.name for check in found.checks if check.outcome == "skipped"} <= {"device", "power"}
 
 
 @pytest.mark.torture
