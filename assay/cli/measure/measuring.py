@@ -128,7 +128,7 @@ def _table(cases: Sequence[Rehearsed]) -> Any:
             each.case.platform,
             each.case.precision,
             each.case.workload.mode + (" compiled" if each.case.compiled else ""),
-            _sizes(each.case.workload),
+            ", ".join([_sizes(each.case.workload), *each.case.options]),
             " ".join(filter(None, (each.why, each.remedy))),
         ]
         for each in cases

@@ -127,3 +127,14 @@ def test_the_plan_of_a_cuda_machine_covers_every_category_and_the_precisions_of_
     assert {"fp32", "tf32", "fp16", "bf16", "fp8", "amp-bf16"} == {case.precision for case in cases}
     assert {case.workload.mode for case in cases} == {"inference", "training"}
     assert {(case.platform, case.weights) for case in cases} == {("cuda", "random")}
+
+
+def test_the_plan_of_browsers_has_each_model_native_and_in_three_browsers():
+    cases = read_plan(ROOT / "data" / "browsers.yaml").plan().cases
+    asked = {(case.model, case.platform, *case.options) for case in cases if case.precision == "fp32"}
+    models = {case.model for case in cases}
+    assert {find(model).category for model in models} >= {"embedding", "vision", "audio"}
+    for model in models:
+        assert {(model, "cpu"), (model, "openvino"), (model, "onnxruntime")} <= asked
+        assert {(model, "wasm", f"browser={engine}") for engine in ("chromium", "firefox", "webkit")} <= asked
+        assert (model, "webnn", "browser=chromium") in asked
