@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from runner.platforms.base import Settings
 
 __all__ = [
+    "Ability",
     "Backend",
     "Placement",
     "backends_of",
@@ -40,13 +41,31 @@ _OWN = {
 }
 
 
-class Backend(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a page can compute with a backend: `missing` says why not."""
+Backend = Literal["wasm", "webgpu", "webnn"]
 
-    devices: tuple[str, ...] = ()
+
+class Ability(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a page could use a backend: `evidence` says what it did, or `reason` why it did nothing."""
+
+    backend: Backend
+    available: bool
     evidence: str | None = None
-    missing: str | None = None
+    reason: str | None = None
     remedy: str | None = None
+    features: tuple[str, ...] = ()
+    """What the backend has: SIMD and threads, fp16, or the WebNN devices that were granted."""
+    adapter: str | None = None
+    software: bool | None = None
+    """WebGPU only: the adapter is the processor in place of a GPU."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that the page may name; a software adapter is the processor."""
+        if self.backend == "webnn":
+            return self.features
+        if self.backend == "webgpu" and self.adapter:
+            return (f"cpu ({self.adapter})" if self.software else self.adapter,)
+        return ("cpu",) if self.available else ()
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,37 +86,55 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any]
 
 
-def backends_of(environment: Mapping[str, Any]) -> dict[str, Backend]:
+def backends_of(environment: Mapping[str, Any]) -> dict[str, Ability]:
     """Return what a page can compute with, from its `environment`."""
-    wasm = Backend(devices=("cpu",), evidence="a WebAssembly module ran")
+    return {"wasm": _wasm(environment), "webgpu": _webgpu(environment), "webnn": _webnn(environment)}
+
+
+def _wasm(environment: Mapping[str, Any]) -> Ability:
     if not environment.get("wasm"):
-        wasm = Backend(missing="a small WebAssembly module did not run.")
-    return {"wasm": wasm, "webgpu": _webgpu(environment), "webnn": _webnn(environment)}
+        return Ability(backend="wasm", available=False, reason="a small WebAssembly module did not run")
+    words = (("SIMD", environment.get("simd")), ("threads", environment.get("shared_memory")))
+    features = tuple(word for word, there in words if there)
+    evidence = f"a WebAssembly module ran, with {' and '.join(features) or 'neither SIMD nor threads'}"
+    return Ability(backend="wasm", available=True, evidence=evidence, features=features)
 
 
-def _webgpu(environment: Mapping[str, Any]) -> Backend:
+def _webgpu(environment: Mapping[str, Any]) -> Ability:
     adapter = environment.get("adapter")
     if not environment.get("gpu"):
-        return Backend(missing="no navigator.gpu: WebGPU is off or this build has none.")
+        reason = "no navigator.gpu: WebGPU is off or this build has none"
+        return Ability(backend="webgpu", available=False, reason=reason)
     if not adapter or adapter.get("error"):
-        return Backend(missing=f"no WebGPU adapter. {(adapter or {}).get('error', '')}".strip())
-    software = "a software adapter" if is_software(adapter) else "an adapter"
-    return Backend(devices=(device_of(adapter),), evidence=f"{software} was given: {adapter_name(adapter)}")
+        reason = ": ".join(filter(None, ("no WebGPU adapter", (adapter or {}).get("error"))))
+        return Ability(backend="webgpu", available=False, reason=reason)
+    name, software = adapter_name(adapter), is_software(adapter)
+    return Ability(
+        backend="webgpu",
+        available=True,
+        evidence=f"an adapter gave a device: {name}{' (software)' if software else ''}",
+        features=("fp16",) if adapter.get("shader_f16") else (),
+        adapter=name,
+        software=software,
+    )
 
 
-def _webnn(environment: Mapping[str, Any]) -> Backend:
+def _webnn(environment: Mapping[str, Any]) -> Ability:
     contexts = environment.get("ml")
     if not contexts:
-        return Backend(missing="no navigator.ml: WebNN is off or this build has none.")
+        reason = "no navigator.ml: WebNN is off or this build has none"
+        return Ability(backend="webnn", available=False, reason=reason)
     devices = tuple(device for device, made in contexts.items() if made is True)
     if not devices:
-        return Backend(
-            missing=f"no WebNN context: {next(iter(contexts.values()))}",
+        return Ability(
+            backend="webnn",
+            available=False,
+            reason=f"no WebNN context: {next(iter(contexts.values()))}",
             remedy="assay browser install brings a Chromium that has WebNN on Linux.",
         )
-    return Backend(
-        devices=devices, evidence=f"WebNN made contexts for {', '.join(devices)}, which proves no such device"
-    )
+    # A browser grants `gpu` and `npu` on machines that have neither.
+    evidence = f"contexts were made for {', '.join(devices)}; which device works is not told"
+    return Ability(backend="webnn", available=True, evidence=evidence, features=devices)
 
 
 def adapter_name(adapter: Mapping[str, Any]) -> str:

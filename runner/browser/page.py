@@ -12,14 +12,14 @@ from urllib.parse import urljoin
 import psutil
 
 from domain.errors import PartMissing, PlatformUnavailable, UnsupportedWorkload
-from runner.browser.server import PageFailed, PageGone, Session
+from runner.browser.server import PageFailed, PageGone, PageTimeout, Session
 from runner.platforms.execution_options import read_options
 
 if TYPE_CHECKING:
     from runner.browser.drivers import Running
     from runner.browser.locations import BrowserProgram
 
-__all__ = ["OPTIONS", "Page", "PageRefused", "open_page"]
+__all__ = ["OPTIONS", "Page", "PageRefused", "open_page", "opened"]
 
 OPTIONS = frozenset({"browser", "headed"})
 _START_S = 60.0
@@ -50,12 +50,22 @@ class PageRefused(UnsupportedWorkload):
 class Page:
     """A page, its browser and its server. `environment` is what the page said of itself when it opened."""
 
-    def __init__(self, session: Session, running: Running, program: BrowserProgram) -> None:
+    def __init__(
+        self, session: Session, running: Running, program: BrowserProgram, *, deadline_s: float = _START_S
+    ) -> None:
         self._session, self._running, self.program = session, running, program
         self.peak_memory_bytes = 0
         self.environment = next(
-            message for message in self.do("environment", deadline_s=_START_S) if message["kind"] == "environment"
+            message for message in self.do("environment", deadline_s=deadline_s) if message["kind"] == "environment"
         )
+
+    def __enter__(self) -> Page:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the browser and the server."""
+        self.close()
 
     @property
     def name(self) -> str:
@@ -132,16 +142,16 @@ def open_page(platform: str, options: Sequence[str]) -> Page:
     wanted = read_options(options, platform=platform, names=OPTIONS)
     runtime = onnxruntime_web()
     if wanted.browser:
-        return _opened(choose_browser(wanted.browser, headed=wanted.headed), runtime, headed=wanted.headed)
+        return opened(choose_browser(wanted.browser, headed=wanted.headed), runtime, headed=wanted.headed)
     page: Page | None = None
     broke: PlatformUnavailable | None = None
     for program in [each for each in find_browsers() if not (wanted.headed and each.headless_only)]:
         try:
-            other = _opened(program, runtime, headed=wanted.headed)
+            other = opened(program, runtime, headed=wanted.headed)
         except PlatformUnavailable as error:
             broke = broke or error
             continue
-        if not backends_of(other.environment)[platform].missing:
+        if backends_of(other.environment)[platform].available:
             if page:
                 page.close()
             return other
@@ -156,22 +166,33 @@ def open_page(platform: str, options: Sequence[str]) -> Page:
     return page
 
 
-def _opened(program: BrowserProgram, runtime: Path, *, headed: bool) -> Page:
+def opened(
+    program: BrowserProgram,
+    runtime: Path | None = None,
+    *,
+    headed: bool = False,
+    flags: Sequence[str] = (),
+    deadline_s: float = _START_S,
+) -> Page:
+    """Start a browser and return its page, which has told its environment; without `runtime` it can load no model.
+
+    Raises PlatformUnavailable, and leaves nothing, where the browser does not start or its page does not answer.
+    """
     from runner.browser.drivers import driver_for
 
     session = Session(runtime)
     running = None
     try:
-        running = driver_for(program, headed=headed).open(session.url)
-        return Page(session, running, program)
+        running = driver_for(program, headed=headed, flags=flags).open(session.url)
+        return Page(session, running, program, deadline_s=deadline_s)
     except BaseException as error:
         if running:
             running.end()
         session.close()
-        if isinstance(error, PageGone | PageFailed):
+        if isinstance(error, PageGone | PageFailed | PageTimeout):
             raise PlatformUnavailable(
-                f"{program.name} opened and its page did not work: {error}",
+                f"{program.name} opened and its page did not work: {error.detail}",
                 field="browser",
-                remedy="Run assay browser check.",
+                remedy="Try it again; if it stays so, take another browser (assay browser check shows them).",
             ) from error
         raise

@@ -72,10 +72,11 @@ class BrowserPlatform(Platform):
         except AssayError as error:
             return Probe(available=False, reason=error.detail, remedy=error.remedy or "Run assay browser check.")
         works = backends_of(self._page.environment)[self.backend]
-        if works.missing:
+        if not works.available:
+            name = self._page_name()
             self.close()
             remedy = works.remedy or "Name another browser with --browser; assay browser check shows them."
-            return Probe(available=False, reason=f"{self._page_name()}: {works.missing}", remedy=remedy)
+            return Probe(available=False, reason=f"{name}: {works.reason}.", remedy=remedy)
         return Probe(available=True, devices=works.devices, evidence=f"{self._page_name()}: {works.evidence}")
 
     def _page_name(self) -> str:

@@ -72,9 +72,12 @@ class PageTimeout(AssayError):
 
 
 class Session:
-    """A server on a free port for one page; `url` is what a browser opens. Use as a context manager."""
+    """A server on a free port for one page; `url` is what a browser opens. Use as a context manager.
 
-    def __init__(self, runtime: Path) -> None:
+    `runtime` is the folder of onnxruntime-web; a page that loads no model needs none.
+    """
+
+    def __init__(self, runtime: Path | None) -> None:
         self._key = secrets.token_urlsafe(24)
         self._runtime = runtime
         self._files: dict[str, Path | bytes] = {}
@@ -168,7 +171,7 @@ class Session:
         name = path.removeprefix("/")
         if name in PAGE_FILES:
             return page_file(PAGE_FILES[name])
-        if name.startswith("ort/"):
+        if name.startswith("ort/") and self._runtime:
             file = self._runtime / name.removeprefix("ort/")
             return file if file.parent == self._runtime and file.is_file() else None
         if name.startswith("files/") and self.knows(key):

@@ -15,7 +15,8 @@ from assay.cli.output import answers, grid, notes, print_json, say
 from presentation import formatting
 
 if TYPE_CHECKING:
-    from runner.browser.check import Ability, BrowserReport
+    from runner.browser.check import BrowserReport
+    from runner.browser.facts import Ability
     from runner.browser.install import Installed, OnProgress
 
 __all__ = ["check", "install"]

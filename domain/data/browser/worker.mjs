@@ -13,6 +13,9 @@ const SPIN = new Uint8Array([
   11, 32, 1, 11,
 ]);
 
+// (func (result v128)): valid where there is SIMD.
+const SIMD = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11]);
+
 class Refusal extends Error {
   constructor(name, message) { super(message); this.name = name; }
 }
@@ -67,6 +70,7 @@ async function adapterFacts() {
   const adapter = await navigator.gpu.requestAdapter();
   if (!adapter) return null;
   const { vendor, architecture, device, description, isFallbackAdapter } = adapter.info ?? {};
+  (await adapter.requestDevice()).destroy();
   return {
     vendor, architecture, device, description, isFallbackAdapter: isFallbackAdapter ?? adapter.isFallbackAdapter ?? null,
     shader_f16: adapter.features.has("shader-f16"),
@@ -98,7 +102,8 @@ async function environment() {
     hardware_concurrency: navigator.hardwareConcurrency ?? null,
     device_memory_gib: navigator.deviceMemory ?? null,
     clock_step_ms: clockStep(),
-    wasm: spinMs() > 0,
+    wasm: typeof WebAssembly === "object" && spinMs() > 0,
+    simd: typeof WebAssembly === "object" && WebAssembly.validate(SIMD),
     gpu: Boolean(navigator.gpu),
     adapter: await adapterFacts().catch((error) => ({ error: String(error) })),
     ml: await contexts(),

@@ -281,7 +281,7 @@ class TestLook:
             assert item["works"], item
             assert item["isolated"]
             assert item["clock_step_us"] > 0
-            assert "added 2 and 3" in item["backends"][0]["evidence"]
+            assert "WebAssembly" in item["backends"][0]["evidence"]
             assert all(ability["available"] or ability["reason"] for ability in item["backends"])
         for probe in probe_browser():
             having = [
@@ -298,7 +298,7 @@ class TestLook:
         webnn = next(ability for ability in report.backends if ability.backend == "webnn")
         assert report.works
         assert not webnn.available
-        assert webnn.reason == "no navigator.ml"
+        assert webnn.reason.startswith("no navigator.ml")
 
     def test_absent_adapter_is_named(self, chromium):
         report = look(chromium, flags=["--disable-gpu", "--disable-software-rasterizer"])
@@ -312,4 +312,4 @@ class TestLook:
         report = look(chromium, flags=["--blink-settings=scriptEnabled=false"], deadline_s=1.0)
         assert time.monotonic() - began < 10
         assert not report.works
-        assert "in time" in report.reason
+        assert "within 1 s" in report.reason

@@ -132,8 +132,20 @@ def test_a_doubt_makes_the_row_suspect_with_its_reason() -> None:
     ],
 )  # fmt: skip
 def test_a_backend_that_is_not_there_says_what_is_missing(change: dict[str, Any], backend: str) -> None:
-    assert backends_of(ISOLATED)[backend].missing is None
-    assert backends_of({**ISOLATED, **change})[backend].missing
+    assert backends_of(ISOLATED)[backend].available
+    changed = backends_of({**ISOLATED, **change})[backend]
+    assert not changed.available
+    assert changed.reason
+
+
+def test_the_devices_of_a_page_are_what_it_was_given() -> None:
+    abilities = backends_of(ISOLATED)
+    assert abilities["wasm"].devices == ("cpu",)
+    assert abilities["webgpu"].devices == ("amd rdna-3",)
+    assert abilities["webnn"].devices == ("cpu", "gpu")
+    software = backends_of({**ISOLATED, "adapter": SWIFTSHADER})["webgpu"]
+    assert software.software
+    assert software.devices == ("cpu (google swiftshader)",)
 
 
 @pytest.mark.parametrize(
