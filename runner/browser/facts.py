@@ -19,6 +19,7 @@ __all__ = [
     "Ability",
     "Backend",
     "Placement",
+    "Taken",
     "backends_of",
     "doubts_of",
     "execution_options",
@@ -75,6 +76,15 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int | None = None
     graph_nodes: int | None = None
     webnn_nodes: int | None = None
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """A series as the page took it: times of a call in ms, and whether the page was hidden for a time."""
+
+    samples: list[float] = msgspec.field(default_factory=list, name="ms")
+    calls_per_sample: int = 1
+    """More than one where the clock's steps are longer than a call; a sample is the mean of so many then."""
+    hidden: bool = False
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,20 +244,25 @@ def doubts_of(
     backend: str,
     settings: Settings,
     environment: Mapping[str, Any],
-    samples: Sequence[float],
+    taken: Taken,
     *,
-    hidden: bool = False,
     beside: Sequence[float] | None = None,
 ) -> list[str]:
-    """Return why a row of a page is suspect; `samples` are its times, and `beside` times of WebNN's cpu in the same page, in ms."""
+    """Return why a row of a page is suspect; `beside` are times of WebNN's cpu in the same page, in ms."""
+    samples = taken.samples
     doubts = []
     adapter = environment.get("adapter")
     if backend == "webgpu" and adapter and is_software(adapter):
         doubts.append(f"a software adapter did the work: {adapter_name(adapter)} is the processor")
     if not environment.get("isolated"):
         doubts.append("the page was not cross-origin isolated: one thread and a coarse clock")
-    if hidden:
+    if taken.hidden:
         doubts.append("the page was hidden for a time")
+    if taken.calls_per_sample > 1:
+        step = environment.get("clock_step_ms") or 0.0
+        doubts.append(
+            f"the page's clock steps by {step:.3g} ms, so that a sample is the mean of {taken.calls_per_sample} calls"
+        )
     change = drift(samples)
     if change is not None and change < 0:
         doubts.append(f"code was still being optimised: the second half took {-change:.0%} less")

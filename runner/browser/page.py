@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,10 +85,19 @@ class Page:
         """Offer a file to the page and return its address."""
         return self.address(self._session.offer(name, content))
 
-    def do(self, *steps: str, deadline_s: float = _LONGEST_S, **task: Any) -> list[dict[str, Any]]:
+    def do(
+        self,
+        *steps: str,
+        deadline_s: float = _LONGEST_S,
+        on_message: Callable[[dict[str, Any]], None] | None = None,
+        **task: Any,
+    ) -> list[dict[str, Any]]:
         """Let the page do steps and return what it said; raises PageRefused, MemoryError, PageFailed and PageGone."""
+        alive = self._running.alive
         try:
-            messages = self._session.ask({"steps": steps, **task}, deadline_s=deadline_s, alive=self._running.alive)
+            messages = self._session.ask(
+                {"steps": steps, **task}, deadline_s=deadline_s, alive=alive, on_message=on_message
+            )
         except PageFailed as failed:
             raise failure_of(failed) from failed
         except PageGone as gone:

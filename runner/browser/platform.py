@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from domain.configuration import Runtime
 from domain.errors import AssayError
 from domain.statistics import median
-from runner.browser.facts import backends_of, doubts_of, execution_options, observation, placement_of
+from domain.verdicts import COARSE_TIMER
+from runner.browser.facts import Taken, backends_of, doubts_of, execution_options, observation, placement_of
 from runner.browser.page import Page, open_page
 from runner.measure.stopping import MAXIMUM_SAMPLES, Method, StopReason
 from runner.platforms.base import Converted, Observation, Platform, Probe, Recipe, Settings
@@ -179,9 +182,11 @@ class BrowserPlatform(Platform):
             beside = next(message["ms"] for message in answers if message.get("beside"))
         environment, placement = page.environment, placement_of(lines)
         seen = observation(self.backend, self._settings, environment, placement, threads=self._threads)
-        samples, hidden = (self._timer.samples, self._timer.hidden) if self._timer else ([], False)
-        doubts = doubts_of(self.backend, self._settings, environment, samples, hidden=hidden, beside=beside)
+        taken = self._timer.taken if self._timer else Taken()
+        doubts = doubts_of(self.backend, self._settings, environment, taken, beside=beside)
         details = {**seen.details, "flags": list(page.running.flags)}
+        if taken.calls_per_sample > 1:
+            details["calls_per_sample"] = taken.calls_per_sample
         if beside:
             details["beside_cpu"] = {"p50_ms": median(beside), "n": len(beside)}
         return Observation(
@@ -236,8 +241,7 @@ class PageTimer:
 
     def __init__(self, page: Page, backend: str) -> None:
         self._page, self._backend = page, backend
-        self.samples: list[float] = []
-        self.hidden = False
+        self.taken = Taken()
         self._loops: tuple[float, float] | None = None
 
     def method_of(self, method: Method) -> dict[str, Any]:
@@ -261,7 +265,7 @@ class PageTimer:
         """Let the page take the samples; return them in ms, why they ended, their wall time in s, and memory in bytes."""
         messages = self._page.do("measure", method=self.method_of(method))
         said = next(message for message in messages if message["kind"] == "samples")
-        self.samples, self.hidden = said["ms"], bool(said.get("hidden"))
+        self.taken = msgspec.convert(said, Taken)
         before, after = said["loop_ms"]
         self._loops = (before, after)
         return said["ms"], said["stopped_by"], said["elapsed_ms"] / 1e3, [self._page.memory_bytes()]
@@ -273,9 +277,9 @@ class PageTimer:
 
     def conditions(self) -> dict[str, float]:
         """Return what the page's clock and its fixed loop say, by their names in `domain.conditions`."""
-        step = self._page.environment.get("clock_step_ms")
-        result = {"timer_resolution_ms": float(step)} if step else {}
-        if self._loops and self._loops[1]:
+        step = float(self._page.environment.get("clock_step_ms") or 0.0)
+        result = {"timer_resolution_ms": step} if step else {}
+        if self._loops and min(self._loops) > COARSE_TIMER * step:
             result["speed_ratio"] = self._loops[0] / self._loops[1]
         return result
 

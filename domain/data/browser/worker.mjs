@@ -2,6 +2,7 @@
 
 const MOST_BYTES = 2 ** 31 - 1;
 const WARM_UP_WINDOW_MS = 50;
+const LOSS_MS = 500;
 const TYPES = {
   float32: Float32Array, int64: BigInt64Array, int32: Int32Array, uint8: Uint8Array, int8: Int8Array, bool: Uint8Array,
   float16: Uint16Array, float64: Float64Array,
@@ -22,8 +23,9 @@ class Refusal extends Error {
 
 let ort, session, feeds, opened, task;
 let stage = "load";
-let gpuLost = null;
-let nested = 0;
+let gpuLost = null, gpuLoss = null;
+let nested = 0, clock = 0;
+let warmed = { times: [], steady: null, elapsed_ms: 0 };
 const log = [];
 
 const say = (kind, rest = {}) => self.postMessage({ kind, ...rest });
@@ -49,17 +51,21 @@ function clockStep() {
     const now = performance.now();
     if (now > last) { step = Math.min(step, now - last); last = now; count += 1; }
   }
-  return step;
+  return clock = step;
 }
 
 let spinner;
-function spinMs() {
+function spin(count) {
   spinner ??= new WebAssembly.Instance(new WebAssembly.Module(SPIN)).exports.spin;
-  spinner(1e6);
+  return spinner(count);
+}
+
+function spinMs() {
+  spin(1e6);
   const times = [];
   for (let round = 0; round < 5; round += 1) {
     const start = performance.now();
-    spinner(5e6);
+    spin(5e6);
     times.push(performance.now() - start);
   }
   return Math.min(...times);
@@ -102,7 +108,7 @@ async function environment() {
     hardware_concurrency: navigator.hardwareConcurrency ?? null,
     device_memory_gib: navigator.deviceMemory ?? null,
     clock_step_ms: clockStep(),
-    wasm: typeof WebAssembly === "object" && spinMs() > 0,
+    wasm: typeof WebAssembly === "object" && Number.isInteger(spin(1e3)),
     simd: typeof WebAssembly === "object" && WebAssembly.validate(SIMD),
     gpu: Boolean(navigator.gpu),
     adapter: await adapterFacts().catch((error) => ({ error: String(error) })),
@@ -178,7 +184,17 @@ async function feed() {
 }
 
 function watchDevice() {
-  Promise.resolve(ort.env.webgpu?.device).then((device) => device?.lost.then((info) => { gpuLost = info.message || info.reason; })).catch(() => {});
+  if (task.backend !== "webgpu") return;
+  gpuLoss = Promise.resolve(ort.env.webgpu?.device)
+    .then((device) => device?.lost)
+    .then((info) => { gpuLost = info ? info.message || info.reason : null; })
+    .catch(() => {});
+}
+
+// A call fails in its own words when the device is lost under it; the loss itself is told a moment later.
+async function lossOf(error) {
+  if (gpuLoss && stage !== "compile") await Promise.race([gpuLoss, new Promise((resolve) => setTimeout(resolve, LOSS_MS))]);
+  return gpuLost === null || error?.name === "DeviceLost" ? error : new Refusal("DeviceLost", `the GPU was lost: ${gpuLost}`);
 }
 
 function base64(bytes) {
@@ -211,10 +227,10 @@ async function call() {
   say("outputs", { ms, outputs });
 }
 
-async function timed(running = session) {
+async function timed(running = session, calls = 1) {
   const start = performance.now();
-  await running.run(feeds);
-  const ms = performance.now() - start;
+  for (let count = 0; count < calls; count += 1) await running.run(feeds);
+  const ms = (performance.now() - start) / calls;
   if (gpuLost !== null) throw new Refusal("DeviceLost", `the GPU was lost: ${gpuLost}`);
   return ms;
 }
@@ -241,33 +257,37 @@ async function warmUp(running = session) {
     const spent = performance.now() - start, over = spent >= budget && times.length >= 4;
     if (times.length < look && !over) continue;
     look = times.length + Math.max(1, Math.floor(times.length / 10));
-    if (spent >= least && steady(times)) return { times, steady: true };
-    if (over) return { times, steady: false };
+    if (over || (spent >= least && steady(times))) return { times, steady: steady(times), elapsed_ms: spent };
   }
-  return { times, steady: false };
+  return { times, steady: false, elapsed_ms: performance.now() - start };
+}
+
+// A clock whose steps are longer than a call tells nothing of one: then a sample is the mean of calls that last 20 steps.
+function callsPerSample() {
+  const { times, elapsed_ms } = warmed, mean = elapsed_ms / times.length;
+  return times.length && mean < 2 * clock ? Math.ceil(20 * clock / Math.max(mean, clock / 1000)) : 1;
 }
 
 async function series(running = session) {
   const { budget_ms: budget, iterations, most = 8000, least = 10 } = task.method;
-  const times = [], start = performance.now();
+  const times = [], calls = callsPerSample(), start = performance.now();
   for (let told = start; ;) {
-    times.push(await timed(running));
+    times.push(await timed(running, calls));
     const now = performance.now(), spent = now - start;
     if (task.progress_ms && now - told >= task.progress_ms) {
       say("progress", { share: Math.min(1, iterations ? times.length / iterations : spent / budget), calls: times.length });
       told = now;
     }
     if (iterations ? times.length >= iterations : (spent >= budget && times.length >= Math.min(least, 3)) || times.length >= most)
-      return { times, elapsed_ms: spent, stopped_by: iterations ? "iterations" : times.length >= most ? "samples" : "budget" };
+      return { times, calls, elapsed_ms: spent, stopped_by: iterations ? "iterations" : times.length >= most ? "samples" : "budget" };
   }
 }
 
-let warmed = { times: [], steady: null };
 async function measure() {
   reach("run");
   const before = spinMs();
-  const { times, elapsed_ms, stopped_by } = await series();
-  say("samples", { ms: times, warm_up: warmed.times, steady: warmed.steady, elapsed_ms, stopped_by, loop_ms: [before, spinMs()], memory_bytes: memory() });
+  const { times, calls, elapsed_ms, stopped_by } = await series();
+  say("samples", { ms: times, calls_per_sample: calls, warm_up: warmed.times, steady: warmed.steady, elapsed_ms, stopped_by, loop_ms: [before, spinMs()], memory_bytes: memory() });
 }
 
 // One reading of the clock before and one after all calls: what timing call by call is compared with. The loop before is that of `measure`.
@@ -322,7 +342,8 @@ self.onmessage = async ({ data }) => {
   try {
     for (const step of data.steps) await STEPS[step]();
     say("done");
-  } catch (error) {
+  } catch (reason) {
+    const error = await lossOf(reason);
     // A build without exceptions throws the address of one as a number.
     const message = error?.message ?? `onnxruntime threw ${String(error)}`;
     const last = log.filter((line) => /\[E:|error|abort/i.test(line)).slice(-5).join(" | ").slice(0, 1500);

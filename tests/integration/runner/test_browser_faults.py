@@ -122,6 +122,20 @@ def test_two_threads_are_refused_where_the_page_is_not_isolated(
             page.do("load", **task(page, threads=2))
 
 
+def test_two_threads_are_refused_in_an_isolated_page_without_shared_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = server.page_file
+    without = b"delete globalThis.SharedArrayBuffer;\n"
+    monkeypatch.setattr(server, "page_file", lambda name: (without if name == "worker.mjs" else b"") + own(name))
+    with opened(tmp_path) as page:
+        assert page.environment["isolated"] is True
+        assert page.environment["shared_memory"] is False
+        page.do("load", **task(page))
+        with pytest.raises(PageRefused, match="NoSharedArrayBuffer"):
+            page.do("load", **task(page, threads=2))
+
+
 def test_a_page_that_hangs_is_ended_at_the_deadline_and_nothing_stays(tmp_path: Path) -> None:
     with opened(tmp_path) as page:
         profile, pids = page.running.profile, page.processes()

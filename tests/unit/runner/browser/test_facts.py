@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from domain.payloads import Observed
 from domain.verdicts import Circumstances, judge
-from runner.browser.facts import backends_of, doubts_of, fallback_share, is_software, observation, placement_of
+from runner.browser.facts import Taken, backends_of, doubts_of, fallback_share, is_software, observation, placement_of
 from runner.browser.page import PageRefused, failure_of
 from runner.browser.server import PageFailed
 from runner.platforms.base import Settings
@@ -38,6 +38,10 @@ supported by WebNN: 2 number of nodes in the graph: 80 number of nodes supported
 [V:onnxruntime:, session_state.cc:1389 VerifyEachNodeIsAssignedToAnEp]  Node(s) placed on [WebNNExecutionProvider]. Number of nodes: 2
 [V:onnxruntime:, session_state.cc:1389 VerifyEachNodeIsAssignedToAnEp]  Node(s) placed on [CPUExecutionProvider]. Number of nodes: 20
 """.splitlines()
+
+
+def taken(samples: list[float], **how: Any) -> Taken:
+    return Taken(samples=samples, **how)
 
 
 def settings(precision: str = "fp32", device: str | None = None) -> Settings:
@@ -77,8 +81,8 @@ def test_a_software_adapter_is_the_processor_and_suspect() -> None:
     seen = observation("webgpu", settings(), environment, placement_of([]), threads=1)
     assert seen.device.startswith("cpu")
     assert "swiftshader" in seen.device
-    assert any("software adapter" in doubt for doubt in doubts_of("webgpu", settings(), environment, STEADY))
-    assert doubts_of("wasm", settings(), environment, STEADY) == []
+    assert any("software adapter" in doubt for doubt in doubts_of("webgpu", settings(), environment, taken(STEADY)))
+    assert doubts_of("wasm", settings(), environment, taken(STEADY)) == []
 
 
 @pytest.mark.parametrize("name", ["SwiftShader Device", "llvmpipe (LLVM 19)", "Microsoft Basic Render Driver"])
@@ -95,12 +99,12 @@ def test_the_device_of_webnn_is_never_told() -> None:
 
 
 def test_an_npu_as_fast_as_the_cpu_cannot_be_told_from_it() -> None:
-    doubts = doubts_of("webnn", settings(device="npu"), ISOLATED, STEADY, beside=STEADY)
+    doubts = doubts_of("webnn", settings(device="npu"), ISOLATED, taken(STEADY), beside=STEADY)
     assert any("cannot be told from cpu" in doubt for doubt in doubts)
     drifted = [value * 0.93 for value in STEADY]
-    assert doubts_of("webnn", settings(device="npu"), ISOLATED, drifted, beside=STEADY)
+    assert doubts_of("webnn", settings(device="npu"), ISOLATED, taken(drifted), beside=STEADY)
     faster = [value / 3 for value in STEADY]
-    assert doubts_of("webnn", settings(device="npu"), ISOLATED, faster, beside=STEADY) == []
+    assert doubts_of("webnn", settings(device="npu"), ISOLATED, taken(faster), beside=STEADY) == []
 
 
 def test_wasm_computes_16_bit_models_in_32() -> None:
@@ -111,10 +115,13 @@ def test_wasm_computes_16_bit_models_in_32() -> None:
 
 def test_a_series_that_becomes_faster_and_a_hidden_page_are_doubtful() -> None:
     falling = [2.0 + value for value in STEADY[:50]] + STEADY[:50]
-    assert any("optimised" in doubt for doubt in doubts_of("wasm", settings(), ISOLATED, falling))
-    assert any("hidden" in doubt for doubt in doubts_of("wasm", settings(), ISOLATED, STEADY, hidden=True))
+    assert any("optimised" in doubt for doubt in doubts_of("wasm", settings(), ISOLATED, taken(falling)))
+    assert any("hidden" in doubt for doubt in doubts_of("wasm", settings(), ISOLATED, taken(STEADY, hidden=True)))
+    means = taken(STEADY, calls_per_sample=40)
+    coarse = {**ISOLATED, "clock_step_ms": 1.0}
+    assert any("mean of 40 calls" in doubt for doubt in doubts_of("wasm", settings(), coarse, means))
     bare = {**ISOLATED, "isolated": False}
-    assert any("isolated" in doubt for doubt in doubts_of("wasm", settings(), bare, STEADY))
+    assert any("isolated" in doubt for doubt in doubts_of("wasm", settings(), bare, taken(STEADY)))
 
 
 def test_a_doubt_makes_the_row_suspect_with_its_reason() -> None:
