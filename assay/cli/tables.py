@@ -36,8 +36,10 @@ _PARTS = {
     "loss_ms": "loss",
     "backward_ms": "backward",
     "optimizer_ms": "optimizer",
+    "preprocess_ms": "before the model",
+    "realtime_factor": "real time",
 }
-"""What the times of tokens are, and what a training step consists of."""
+"""What the times of tokens are, what a training step consists of, and what comes before the model; sound beside its length."""
 
 
 def _of_type(events: Sequence[Event], name: str) -> list[Mapping[str, Any]]:
@@ -119,15 +121,19 @@ def doubts(events: Sequence[Event]) -> list[str]:
 def parts_table(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Table | None:
     """Return what a call or a step consists of, a row a name, or None where no row has any of it.
 
-    Rows hold times in ms: of tokens (`ttft_ms`, `tpot_ms`), and of the phases of training.
+    Rows hold times in ms: of tokens (`ttft_ms`, `tpot_ms`), of the phases of training, of what comes before the model.
     """
     heads = [(name, word) for name, word in _PARTS.items() if any(row.get(name) is not None for row in rows)]
     document = [
-        [of, *(formatting.latency(row.get(name)) for name, _ in heads)]
+        [of, *(_part(name, row.get(name)) for name, _ in heads)]
         for of, row in zip(names, rows, strict=True)
         if any(row.get(name) is not None for name, _ in heads)
     ]
     return grid("Parts", ["what", *((word, "right") for _, word in heads)], document) if document else None
+
+
+def _part(name: str, value: float | None) -> str:
+    return formatting.factor(value) if name == "realtime_factor" else formatting.latency(value)
 
 
 def measured_parts(events: Sequence[Event]) -> Table | None:

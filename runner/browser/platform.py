@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from domain.configuration import Runtime
+from domain.configuration import Runtime, Workload
 from domain.errors import AssayError
 from domain.statistics import median
 from domain.verdicts import COARSE_TIMER
 from runner.browser.facts import Taken, backends_of, doubts_of, execution_options, observation, placement_of
 from runner.browser.page import Page, open_page
+from runner.measure.preprocessing import REPEATS, Extraction, extraction_of
 from runner.measure.stopping import MAXIMUM_SAMPLES, Method, StopReason
-from runner.platforms.base import Converted, Observation, Platform, Probe, Recipe, Settings
+from runner.platforms.base import Converted, Observation, Platform, Preprocessing, Probe, Recipe, Settings
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["BrowserPlatform", "PageTimer", "Wasm", "WebGpu", "WebNn"]
+__all__ = ["BrowserPlatform", "PageTimer", "Wasm", "WebGpu", "WebNn", "extract"]
 
 _MODEL, _RESULT = "model.onnx", "result/"
 _QUANTIZED = {"int8": "int8.onnx", "int4": "int4.onnx"}
@@ -56,7 +57,7 @@ class BrowserPlatform(Platform):
         self._path: Path | None = None
         self._stages: dict[str, float] = {}
         self._threads = 1
-        self._outputs: list[tuple[str, Any]] = []
+        self._shapes: dict[str, tuple[int, ...]] = {}
         self._timer: PageTimer | None = None
 
     def probe(self) -> Probe:
@@ -148,6 +149,7 @@ class BrowserPlatform(Platform):
 
     def place(self, inputs: dict[str, Any]) -> Any:
         """Let the page make tensors of the inputs."""
+        self._shapes = {name: tuple(value.shape) for name, value in inputs.items()}
         self.page.do("feed", inputs=[_offered_input(self.page, *item) for item in inputs.items()])
         return inputs
 
@@ -170,6 +172,17 @@ class BrowserPlatform(Platform):
     def stage_times(self) -> dict[str, float]:
         """Return `load_ms`, `compile_ms` and `first_run_ms` by the page's clock; starting the browser is in none."""
         return self._stages
+
+    def preprocessing(self, checkpoint: Path | None, family: str | None, workload: Workload) -> Preprocessing | None:
+        """Return the time of extracting the features of one batch of sound, by the page, in JavaScript."""
+        extraction = extraction_of(checkpoint, family, workload, self._shapes)
+        if extraction is None:
+            return None
+        times, _ = extract(self.page, extraction, extraction.sound())
+        members = ("extractor", "source", "kind", "rate", "seconds", "batch", "fft", "hop", "mels")
+        facts = {name: getattr(extraction, name) for name in members}
+        details = {"by": "page", **{name: value for name, value in facts.items() if value is not None}, "n": len(times)}
+        return Preprocessing(ms=median(times), details=details)
 
     def observe(self, inputs: Any) -> Observation:  # noqa: ARG002
         """Return where the nodes went, as the log of one more session tells, and what the page says of itself."""
@@ -300,6 +313,19 @@ class WebNn(BrowserPlatform):
     """WebNN in a real browser; `device` is the type of a context: cpu, gpu or npu."""
 
     name = backend = "webnn"
+
+
+def extract(
+    page: Page, extraction: Extraction, sound: np.ndarray[Any, Any], *, reply: bool = False
+) -> tuple[list[float], np.ndarray[Any, Any] | None]:
+    """Let a page extract the features of a batch of one sound; return its times in ms and, with `reply`, the features."""
+    recipe: dict[str, Any] = {"kind": extraction.kind, "batch": extraction.batch, "repeats": REPEATS, "reply": reply}
+    recipe["sound"] = page.offer("sound", sound.astype("<f4").tobytes())
+    if extraction.filters is not None:
+        recipe |= {"fft": extraction.fft, "hop": extraction.hop, "mels": extraction.mels}
+        recipe["filters"] = page.offer("filters", extraction.filters.astype("<f4").tobytes())
+    said = next(message["features"] for message in page.do("features", features=recipe) if "features" in message)
+    return said["ms"], _array(said) if reply else None
 
 
 def _offered_model(page: Page, path: Path) -> dict[str, Any]:

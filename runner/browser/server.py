@@ -27,7 +27,7 @@ from runner.machine.scrub import scrub
 
 __all__ = ["PageFailed", "PageGone", "PageTimeout", "Session"]
 
-PAGE_FILES = {"": "index.html", "index.html": "index.html", "page.mjs": "page.mjs", "worker.mjs": "worker.mjs"}
+PAGE_FILES = {"": "index.html"} | {name: name for name in ("index.html", "page.mjs", "worker.mjs", "features.mjs")}
 MOST_BYTES = 2**31
 """The largest body that is read: outputs in base64, one message a request."""
 _TYPES = {".html": "text/html; charset=utf-8", ".mjs": "text/javascript", ".wasm": "application/wasm"}

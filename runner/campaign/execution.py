@@ -113,6 +113,11 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
     if result := scenario_result(case.workload, task.method, series.samples_ms, series.elapsed_ms / 1e3):
         details = {**(observation.details or {}), "scenario": result}
         observation = msgspec.structs.replace(observation, details=details)
+    times = {**ready.times, **processing_times(ready.checkpoint, case.workload)}
+    if before := platform.preprocessing(ready.checkpoint, ready.model.get("family"), case.workload):
+        times["preprocess_ms"] = before.ms
+        details = {**(observation.details or {}), "preprocessing": before.details}
+        observation = msgspec.structs.replace(observation, details=details)
     options = platform.options()
     platform.close()
     return {
@@ -124,7 +129,7 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
         "parts": parts,
         "facts": facts,
         "observed": msgspec.to_builtins(observation),
-        "times": {**ready.times, **processing_times(ready.checkpoint, case.workload)},
+        "times": times,
         "peak_memory_bytes": sum(each.peak_memory_bytes for each in taken),
         "device_memory_bytes": _sum(each.device_memory_bytes for each in taken),
     }

@@ -7,15 +7,17 @@ not timed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from domain.configuration import Workload
 
-__all__ = ["processing_times", "processor_in", "raw_items"]
+__all__ = ["REPEATS", "Extraction", "extraction_of", "processing_times", "processor_in", "raw_items"]
 
 _FILES = (
     ("processor_config.json", "AutoProcessor"),
@@ -23,7 +25,7 @@ _FILES = (
     ("tokenizer.json", "AutoTokenizer"),
     ("tokenizer_config.json", "AutoTokenizer"),
 )
-_REPEATS = 7
+REPEATS = 7
 _WORD = "measure"
 _SAMPLES_PER_SECOND = 16_000
 
@@ -44,6 +46,85 @@ def processing_times(folder: Path | None, workload: Workload) -> dict[str, float
         tokens = [[5] * workload.output_tokens] * (workload.batch_size or 1)
         after = _median_ms(lambda: processor.batch_decode(tokens, skip_special_tokens=True))
     return {"preprocess_ms": before, "postprocess_ms": after}
+
+
+class Extraction(msgspec.Struct, frozen=True, kw_only=True):
+    """What an extractor does to the sound of one batch, said so that another program can do it.
+
+    `kind`: `log10` is a log-mel spectrogram as Whisper takes it, `decibel` as CLAP does, `normalise` no mean and a
+    deviation of one. `filters` are the mel filters, [1 + fft / 2, mels].
+    """
+
+    extractor: str
+    source: Literal["checkpoint", "family"]
+    """Who says so: the checkpoint, or the standard extractor of the family where there is none."""
+    kind: Literal["log10", "decibel", "normalise"]
+    rate: int
+    seconds: float
+    batch: int
+    fft: int | None = None
+    hop: int | None = None
+    mels: int | None = None
+    filters: Any = None
+
+    def sound(self) -> Any:
+        """Return one item of the batch, as it comes from outside: noise."""
+        return _sound(self.rate, self.seconds)
+
+
+def extraction_of(
+    folder: Path | None, family: str | None, workload: Workload, shapes: Mapping[str, Sequence[int]]
+) -> Extraction | None:
+    """Return what is done to the sound of one batch; None for a model that takes none, or whose extractor does more.
+
+    `shapes` are those of the model's inputs, by name: where no checkpoint says it, they tell the number of mel bands.
+    """
+    if not workload.audio_seconds:
+        return None
+    processor = None if folder is None else processor_in(folder)
+    own = getattr(processor, "feature_extractor", processor)
+    extractor = own if own is not None else _standard_extractor(family, shapes)
+    steps = _steps(extractor, workload.audio_seconds)
+    if steps is None:
+        return None
+    return Extraction(
+        extractor=type(extractor).__name__,
+        source="family" if own is None else "checkpoint",
+        rate=int(extractor.sampling_rate),
+        batch=workload.batch_size or 1,
+        **steps,
+    )
+
+
+def _standard_extractor(family: str | None, shapes: Mapping[str, Sequence[int]]) -> Any:
+    import transformers
+
+    from runner.models.sizes import RAW_AUDIO
+
+    features = shapes.get("input_features", ())
+    if family == "whisper" and len(features) == 3:
+        return transformers.WhisperFeatureExtractor(feature_size=features[1])
+    if family == "clap" and len(features) == 4 and features[1] == 1:
+        return transformers.ClapFeatureExtractor(feature_size=features[3], truncation="rand_trunc")
+    if family in RAW_AUDIO and "input_values" in shapes:
+        return transformers.Wav2Vec2FeatureExtractor()
+    return None
+
+
+def _steps(extractor: Any, seconds: float) -> dict[str, Any] | None:
+    """Return the members of an extraction that differ from one class of extractors to another."""
+    name = type(extractor).__name__
+    if name == "Wav2Vec2FeatureExtractor" and extractor.do_normalize:
+        return {"kind": "normalise", "seconds": seconds}
+    mel = {"hop": getattr(extractor, "hop_length", None), "mels": getattr(extractor, "feature_size", None)}
+    if name == "WhisperFeatureExtractor" and not extractor.dither:
+        # It pads all sound to the length of its window.
+        window = float(extractor.chunk_length)
+        return {"kind": "log10", "seconds": window, "fft": extractor.n_fft, "filters": extractor.mel_filters, **mel}
+    if name == "ClapFeatureExtractor" and extractor.truncation == "rand_trunc" and seconds <= extractor.max_length_s:
+        window, filters = float(extractor.max_length_s), extractor.mel_filters_slaney
+        return {"kind": "decibel", "seconds": window, "fft": extractor.fft_window_size, "filters": filters, **mel}
+    return None
 
 
 def processor_in(folder: Path) -> Any:
@@ -102,7 +183,7 @@ def _sound(rate: int, seconds: float) -> Any:
 def _median_ms(call: Callable[[], Any]) -> float:
     call()
     times = []
-    for _ in range(_REPEATS):
+    for _ in range(REPEATS):
         started = perf_counter_ns()
         call()
         times.append((perf_counter_ns() - started) / 1e6)

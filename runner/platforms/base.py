@@ -26,6 +26,7 @@ __all__ = [
     "Generator",
     "Observation",
     "Platform",
+    "Preprocessing",
     "Probe",
     "Rank",
     "Recipe",
@@ -94,6 +95,13 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     fallback_share: float
     precision_share: float | None = None
     details: dict[str, Any] = {}
+
+
+class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
+    """The work before the model, timed where it would be done: ms for one batch, and in words what was timed and by whom."""
+
+    ms: float
+    details: dict[str, Any]
 
 
 class Converted(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,6 +251,10 @@ class Platform(ABC):
 
     def timer(self) -> CallTimer | None:
         """Return what times calls where they are made; None where this process's clock does."""
+        return None
+
+    def preprocessing(self, checkpoint: Path | None, family: str | None, workload: Workload) -> Preprocessing | None:  # noqa: ARG002
+        """Return what the work before the model takes here; None where it is done and timed in Python."""
         return None
 
     def stage_times(self) -> dict[str, float]:

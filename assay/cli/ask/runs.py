@@ -28,9 +28,13 @@ _COLUMNS = (
     "event_id,model_id,platform,precision,batch_size,latency_p50_ms,latency_p50_ci95_low_ms,latency_p50_ci95_high_ms,"
     "latency_mean_ms,latency_n,verdict,samples_n,hardware_id,device,concurrency,arrival_rate_per_s,scenario_result,"
     "energy_j,energy_per_item_j,energy_per_token_j,energy_above_idle_j,idle_power_w,power_w,energy_verdict,energy_reading,metric_verdicts,"
-    "peak_memory_bytes,ttft_ms,tpot_ms,forward_ms,loss_ms,backward_ms,optimizer_ms"
+    "peak_memory_bytes,ttft_ms,tpot_ms,forward_ms,loss_ms,backward_ms,optimizer_ms,"
+    "preprocess_ms,realtime_factor"
 )
-_TIMES = ("ttft_ms", "tpot_ms", "forward_ms", "loss_ms", "backward_ms", "optimizer_ms")
+_TIMES = (
+    *("ttft_ms", "tpot_ms", "forward_ms", "loss_ms", "backward_ms", "optimizer_ms"),
+    *("preprocess_ms", "realtime_factor"),
+)
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 

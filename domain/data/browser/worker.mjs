@@ -323,13 +323,31 @@ async function beside() {
   await other.release?.();
 }
 
+// The features of one batch, timed apart from the model: the median of these times is what a row has.
+async function features() {
+  reach("run");
+  const { extract } = await import("./features.mjs");
+  const { batch, repeats, sound: address, filters, reply, ...recipe } = task.features;
+  const floats = async (url) => new Float32Array(await (await fetch(url)).arrayBuffer());
+  const sound = await floats(address);
+  if (filters) recipe.filters = await floats(filters);
+  const times = [];
+  let last;
+  for (let round = 0; round <= repeats; round += 1) {
+    const start = performance.now();
+    for (let item = 0; item < batch; item += 1) last = extract(sound, recipe);
+    if (round) times.push(performance.now() - start);
+  }
+  say("progress", { features: { ms: times, ...(reply && { dims: last.dims, data: base64(new Uint8Array(last.data.buffer)) }) } });
+}
+
 async function close() {
   await session?.release?.();
   session = undefined;
 }
 
 const STEPS = {
-  environment, load, compile, feed, call, measure, bare, observe, beside, close,
+  environment, load, compile, feed, call, measure, bare, observe, beside, features, close,
   warm_up: async () => { reach("run"); warmed = await warmUp(); say("progress", { warm_up: warmed.times, steady: warmed.steady }); },
 };
 

@@ -114,6 +114,17 @@ def test_a_browser_that_is_not_here_is_one_outcome_and_harms_no_other(home: Path
     assert "/nowhere" not in str(tested[0]["execution"]["options"]), "folders of this machine stay on it"
 
 
+def test_sound_has_a_real_time_factor_and_its_features_are_timed_apart_in_the_page(home: Path) -> None:
+    sweep = Sweep(models=("assay/wav2vec2-small",), platforms=("wasm",), audio_seconds=(0.5,))
+    method = Method(iterations=8)
+    asked = make_plan(*in_browsers(sweep, ("chromium",), headed=False), weights="random", method=method, timeout_s=120)
+    (row,) = events_of(run_plan, asked, home, "assay.measurement.recorded.v1")
+    metrics, preprocessing = row["metrics"], row["observed"]["details"]["preprocessing"]
+    assert metrics["realtime_factor"] == pytest.approx(500 / metrics["latency_ms"]["mean"])
+    assert 0 < metrics["preprocess_ms"] < metrics["latency_ms"]["p50"]
+    assert (preprocessing["by"], preprocessing["kind"], preprocessing["seconds"]) == ("page", "normalise", 0.5)
+
+
 @pytest.mark.usefixtures("tested")
 def test_what_a_deadline_ends_leaves_no_browser(home: Path) -> None:
     before = _marked()

@@ -26,6 +26,13 @@ def test_the_phases_of_a_training_step_are_shown_where_they_were_measured(build)
     assert text.count("tiny") == 1 and "batch 8" in text
 
 
+def test_sound_is_shown_beside_its_length_and_what_comes_before_the_model_apart(build) -> None:
+    heard = build.measurement()
+    heard["data"]["metrics"] |= {"preprocess_ms": 55.0, "realtime_factor": 950.0}
+    text = shown(measured_parts([heard]))
+    assert "55.0 ms" in text and "× 950" in text
+
+
 def test_a_doubt_keeps_its_figure_and_says_how_many_rows_share_it(build) -> None:
     rows = [build.measurement(batch_size=size) for size in (1, 2, 4)]
     for row, share in zip(rows, (12, 30, 5), strict=True):
