@@ -27,7 +27,7 @@ from runner.platforms.base import Converted, Observation, Platform, Preprocessin
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["BrowserPlatform", "PageTimer", "Wasm", "WebGpu", "WebNn", "extract"]
+__all__ = ["BrowserPlatform", "PageTimer", "Wasm", "WebGpu", "WebNn", "extract", "offered_model", "runtime_files"]
 
 _MODEL, _RESULT = "model.onnx", "result/"
 _QUANTIZED = {"int8": "int8.onnx", "int4": "int4.onnx"}
@@ -40,6 +40,9 @@ _BUILDS = {
 _WARM_UP_S = 10.0
 """The least budget of warm-up: an engine optimises code while it runs."""
 _LEAST_WARM_UP_S = {"wasm": 2.0, "webgpu": 0.5, "webnn": 0.5}
+_LOAD_PARTS = ("fetch_ms", "digest_ms", "runtime_ms")
+_WARM_BYTES = 2**28
+"""Models up to this size are loaded a second time from the browser's cache; of larger ones that would take too long."""
 _DEVICES = ("cpu", "gpu", "npu")
 
 
@@ -57,6 +60,7 @@ class BrowserPlatform(Platform):
         self._path: Path | None = None
         self._stages: dict[str, float] = {}
         self._threads = 1
+        self._loaded: dict[str, float] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._timer: PageTimer | None = None
 
@@ -117,20 +121,17 @@ class BrowserPlatform(Platform):
             halved = model.folder / "fp16.onnx"
             self._path = halved if halved.exists() else halve(self._path, edges=settings.narrow_edges)
         page = self._page = self._page or open_page(self.name, settings.options)
-        module, build = _BUILDS[self.backend]
         device = settings.device if settings.device in _DEVICES else None
         task: dict[str, Any] = {
             "backend": self.backend,
             "device_type": device or "cpu",
             "threads": self._asked_threads(page, settings),
-            "runtime": {
-                "module": page.address(f"ort/{module}"),
-                "mjs": page.address(f"ort/{build}.mjs"),
-                "wasm": page.address(f"ort/{build}.wasm"),
-            },
-            "model": _offered_model(page, self._path),
+            "runtime": runtime_files(page, self.backend),
+            "model": offered_model(page, self._path),
             "progress_ms": None,
         }
+        model = task["model"]
+        self._loaded = {"bytes": model["bytes"] + sum(each["bytes"] for each in model["data"])}
         self._note(page.do("load", **task))
 
     def _asked_threads(self, page: Page, settings: Settings) -> int:
@@ -197,7 +198,7 @@ class BrowserPlatform(Platform):
         seen = observation(self.backend, self._settings, environment, placement, threads=self._threads)
         taken = self._timer.taken if self._timer else Taken()
         doubts = doubts_of(self.backend, self._settings, environment, taken, beside=beside)
-        details = {**seen.details, "flags": list(page.running.flags)}
+        details = {**seen.details, "flags": list(page.running.flags), "load": self._load_details()}
         if taken.calls_per_sample > 1:
             details["calls_per_sample"] = taken.calls_per_sample
         if beside:
@@ -209,6 +210,14 @@ class BrowserPlatform(Platform):
             fallback_share=seen.fallback_share,
             details=details | ({"doubts": doubts} if doubts else {}),
         )
+
+    def _load_details(self) -> dict[str, Any]:
+        """Return the parts of loading, and the time of a second one from the browser's cache, for models of usual size."""
+        if self._loaded.get("bytes", 0) <= _WARM_BYTES:
+            said = self.page.do("warm")
+            warm_ms = next((message["warm_ms"] for message in said if message.get("warm_ms") is not None), None)
+            return {**self._loaded, **({} if warm_ms is None else {"warm_ms": warm_ms})}
+        return self._loaded
 
     def options(self) -> dict[str, Any]:
         """Return the browser and its version, the build of the runtime, and how the weights were quantized."""
@@ -247,6 +256,7 @@ class BrowserPlatform(Platform):
             if message["kind"] == "phase" and "ms" in message:
                 self._stages[f"{message['stage']}_ms"] = message["ms"]
                 self._threads = message.get("threads", self._threads)
+                self._loaded |= {name: message[name] for name in _LOAD_PARTS if name in message}
 
 
 class PageTimer:
@@ -328,7 +338,15 @@ def extract(
     return said["ms"], _array(said) if reply else None
 
 
-def _offered_model(page: Page, path: Path) -> dict[str, Any]:
+def runtime_files(page: Page, backend: str) -> dict[str, str]:
+    """Return the addresses of onnxruntime-web's build for a backend, as tasks have them."""
+    module, build = _BUILDS[backend]
+    files = {"module": module, "mjs": f"{build}.mjs", "wasm": f"{build}.wasm"}
+    return {name: page.address(f"ort/{file}") for name, file in files.items()}
+
+
+def offered_model(page: Page, path: Path) -> dict[str, Any]:
+    """Offer a graph and its external data to a page, and return them as tasks have them."""
     import onnx
     from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 

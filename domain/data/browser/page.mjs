@@ -1,14 +1,15 @@
 // Runs tasks in a Worker and passes on what it says.
 //
 // A task is JSON:
-//   steps       which of environment, load, compile, feed, call, warm_up, measure, bare, observe, beside, features, close to do, in order
+//   steps       which of environment, load, compile, feed, call, warm_up, measure, bare, observe, beside, features, warm, close to do, in order
 //   backend     wasm, webgpu or webnn; device_type (webnn): cpu, gpu or npu; threads: a number, or null for one
 //   runtime     {module, mjs, wasm}: addresses of onnxruntime-web's files; version
 //   model       {url, bytes, digest, data: [{path, url, bytes, digest}]}: an ONNX file and its external data
 //   inputs      [{name, type, dims, url | data}]: little-endian values at an address, or in base64
 //   method      {warm_up_ms, least_warm_up_ms, budget_ms, iterations, most, calls}
 //   features    {kind, fft, hop, mels, filters, sound, batch, repeats, reply}: what of features.mjs to time, with addresses of values
-//   progress_ms how often to say how far a series is; null for never
+//   progress_ms how often to say how far loading and a series are; null for never
+//   in_turn     true to fetch file after file and then the runtime, in place of all at once
 // A message is {kind, key, …}; kinds: environment, phase, progress, outputs, samples, log, done, failed.
 //
 // `measure` runs one task (a link); `follow` asks for one after the other (a driver) and keeps the session between them.

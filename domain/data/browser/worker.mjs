@@ -25,6 +25,7 @@ let ort, session, feeds, opened, task;
 let stage = "load";
 let gpuLost = null, gpuLoss = null;
 let nested = 0, clock = 0;
+let loaded = { digest_ms: 0 };
 let warmed = { times: [], steady: null, elapsed_ms: 0 };
 const log = [];
 
@@ -116,20 +117,38 @@ async function environment() {
   });
 }
 
-async function fetched({ url, bytes, digest }) {
+async function fetched({ url, bytes, digest }, onBytes) {
   if (bytes > MOST_BYTES) throw new Refusal("ModelTooLarge", `a file of ${bytes} bytes is more than the 2 GiB that a browser holds in one piece`);
   const answer = await fetch(url);
   if (!answer.ok) throw new Refusal("ModelNotFound", `the model's file was answered with HTTP ${answer.status}`);
   const kind = answer.headers.get("content-type") ?? "";
-  const data = new Uint8Array(await answer.arrayBuffer());
-  if (kind.startsWith("text/html") || (data[0] === 0x3c && data[1] === 0x21)) throw new Refusal("NotAModel", "HTML came in place of the model's file");
+  if (kind.startsWith("text/html")) throw new Refusal("NotAModel", "HTML came in place of the model's file");
+  const data = bytes != null ? await streamed(answer, bytes, onBytes) : new Uint8Array(await answer.arrayBuffer());
+  if (data[0] === 0x3c && data[1] === 0x21) throw new Refusal("NotAModel", "HTML came in place of the model's file");
   if (bytes != null && data.length !== bytes) throw new Refusal("Truncated", `the model's file has ${data.length} of ${bytes} bytes`);
-  if (digest && self.crypto?.subtle) {
-    const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
-    const found = `sha256:${Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
-    if (found !== digest) throw new Refusal("WrongDigest", "the model's file is not the one that was offered: its digest differs");
-  }
+  await checked(data, digest);
   return data;
+}
+
+async function checked(data, digest) {
+  if (!digest || !self.crypto?.subtle) return;
+  const start = performance.now();
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
+  loaded.digest_ms += performance.now() - start;
+  const found = `sha256:${Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  if (found !== digest) throw new Refusal("WrongDigest", "the model's file is not the one that was offered: its digest differs");
+}
+
+async function streamed(answer, bytes, onBytes) {
+  const data = new Uint8Array(bytes), reader = answer.body.getReader();
+  for (let at = 0; ;) {
+    const { done, value } = await reader.read();
+    if (done) return data.subarray(0, at);
+    if (at + value.length > bytes) throw new Refusal("WrongSize", `the model's file has more than the ${bytes} bytes that were offered`);
+    data.set(value, at);
+    at += value.length;
+    onBytes(value.length);
+  }
 }
 
 async function tensor({ name, type, dims, url, data }) {
@@ -159,16 +178,52 @@ async function load() {
   requireBackend();
   if (task.backend === "webgpu" && !(await navigator.gpu.requestAdapter())) throw new Refusal("NoAdapter", "the browser gives no WebGPU adapter");
   const start = performance.now();
-  const data = [];
-  for (const file of task.model.data ?? []) data.push({ path: file.path, data: await fetched(file) });
-  opened = { model: await fetched(task.model), data };
-  const fetchedAt = performance.now();
-  ort = await import(task.runtime.module);
+  loaded = { digest_ms: 0 };
+  const clocked = async (name, work) => {
+    const begun = performance.now(), result = await work();
+    loaded[name] = performance.now() - begun;
+    return result;
+  };
+  const runtime = () => clocked("runtime_ms", () => import(task.runtime.module));
+  const model = () => clocked("fetch_ms", modelFiles);
+  // The model comes while the runtime does; one after the other is what research/browser_loading.py compares it with.
+  if (task.in_turn) { opened = await model(); ort = await runtime(); } else [opened, ort] = await Promise.all([model(), runtime()]);
   const wasmPaths = { mjs: task.runtime.mjs, wasm: task.runtime.wasm };
   Object.assign(ort.env.wasm, { numThreads: task.threads ?? 1, wasmPaths, proxy: false });
   ort.env.logLevel = "verbose";
-  const now = performance.now();
-  say("phase", { stage: "load", ms: now - start, runtime_ms: now - fetchedAt });
+  say("phase", { stage: "load", ms: performance.now() - start, ...loaded });
+}
+
+// The graph and its external data, all at once; how far they are is told where `progress_ms` asks for it.
+async function modelFiles() {
+  const files = [task.model, ...(task.model.data ?? [])], of = files.reduce((total, { bytes }) => total + (bytes ?? 0), 0);
+  let bytes = 0, told = performance.now();
+  const onBytes = (more) => {
+    bytes += more;
+    if (!task.progress_ms || (bytes < of && performance.now() - told < task.progress_ms)) return;
+    told = performance.now();
+    say("progress", { loaded_bytes: bytes, of_bytes: of });
+  };
+  const contents = [];
+  if (task.in_turn) for (const file of files) contents.push(await fetched(file, onBytes));
+  else contents.push(...(await Promise.all(files.map((file) => fetched(file, onBytes)))));
+  return { model: contents[0], data: files.slice(1).map(({ path }, at) => ({ path, data: contents[at + 1] })) };
+}
+
+// The same files from the browser's cache, where they lie by digest: what a second visit takes. Filling it is not timed.
+async function warm() {
+  reach("run");
+  const files = [task.model, ...(task.model.data ?? [])], contents = [opened.model, ...opened.data.map(({ data }) => data)];
+  const name = "assay-models", address = ({ digest }) => new URL(`kept/${digest.replace("sha256:", "")}`, self.location.href).href;
+  if (!self.caches) return;
+  try {
+    const cache = await caches.open(name);
+    await Promise.all(files.map((file, at) => cache.put(address(file), new Response(contents[at]))));
+    const start = performance.now();
+    await Promise.all(files.map(async (file) => checked(new Uint8Array(await (await cache.match(address(file))).arrayBuffer()), file.digest)));
+    say("progress", { warm_ms: performance.now() - start });
+    await caches.delete(name);
+  } catch (error) { say("progress", { warm_ms: null, why: String(error) }); }
 }
 
 async function compile() {
@@ -347,7 +402,7 @@ async function close() {
 }
 
 const STEPS = {
-  environment, load, compile, feed, call, measure, bare, observe, beside, features, close,
+  environment, load, compile, feed, call, measure, bare, observe, beside, features, warm, close,
   warm_up: async () => { reach("run"); warmed = await warmUp(); say("progress", { warm_up: warmed.times, steady: warmed.steady }); },
 };
 

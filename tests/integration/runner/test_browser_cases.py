@@ -29,6 +29,7 @@ from assay.home import data_folder
 from domain.errors import PartMissing, UnsupportedWorkload
 from runner.browser.locations import BrowserProgram, find_browsers, onnxruntime_web
 from runner.browser.page import Page, open_page
+from runner.browser.platform import runtime_files
 from runner.browser.server import PageFailed
 from runner.campaign.bench import run_plan
 from runner.campaign.plan import Plan, Sweep, in_browsers, make_plan
@@ -102,6 +103,11 @@ def test_a_measured_page_records_browser_isolation_threads_and_clock(home: Path)
     assert row["samples"]["n"] == 12
     assert row["metrics"]["peak_memory_bytes"] > 50e6
     assert row["metrics"]["compile_ms"] > 0
+    load = details["load"]
+    assert row["metrics"]["load_ms"] >= max(load["fetch_ms"], load["runtime_ms"]) > 0
+    assert load["bytes"] > 1e6
+    assert load["digest_ms"] > 0
+    assert load["warm_ms"] > 0
     assert "browser=chromium" in row["observed"]["requested"]["options"]
 
 
@@ -268,14 +274,12 @@ def load_identity(page: Page) -> None:
     weights = [numpy_helper.from_array(value, "w")]
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", names[:1], names[1:], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
-    build = "ort-wasm-simd-threaded.asyncify"
-    files = {"module": "ort.webgpu.min.mjs", "mjs": f"{build}.mjs", "wasm": f"{build}.wasm"}
     page.do(
         "load",
         "compile",
         "feed",
         backend="webgpu",
-        runtime={name: page.address(f"ort/{file}") for name, file in files.items()},
+        runtime=runtime_files(page, "webgpu"),
         model={"url": page.offer("model", model), "bytes": len(model), "data": []},
         inputs=[{"name": "x", "type": "float32", "dims": size, "url": page.offer("x", value.tobytes())}],
     )

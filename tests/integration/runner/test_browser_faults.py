@@ -88,6 +88,21 @@ def test_a_truncated_model_is_seen(page: Page) -> None:
     assert caught.value.name == "Truncated"
 
 
+def test_a_model_that_is_longer_than_offered_is_seen(page: Page) -> None:
+    with pytest.raises(PageFailed, match=f"more than the {len(MODEL)} bytes") as caught:
+        page.do("load", **task(page, url=page.offer("long", MODEL + b"more")))
+    assert caught.value.name == "WrongSize"
+
+
+def test_progress_of_loading_counts_graph_and_external_data(page: Page) -> None:
+    weights = bytes(3_000_000)
+    data = [{"path": "weights", "url": page.offer("weights", weights), "bytes": len(weights)}]
+    messages = page.do("load", **task(page, data=data), progress_ms=1)
+    loaded = [message["loaded_bytes"] for message in messages if "loaded_bytes" in message]
+    assert loaded == sorted(loaded)
+    assert loaded[-1] == len(MODEL) + len(weights)
+
+
 def test_another_model_of_the_same_size_is_seen_by_its_digest(page: Page) -> None:
     with pytest.raises(PageFailed) as caught:
         page.do("load", **task(page, url=page.offer("other", MODEL[::-1])))
