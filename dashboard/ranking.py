@@ -12,7 +12,7 @@ import msgspec
 from dashboard.screens.recommend.words import RankedRow, figures, number, shown
 from domain.answers import AtHand, Front, FrontOption, Pick, RankedOption, Recommendation
 from presentation import formatting
-from presentation.answer_words import PriceUnit, usd_per_unit
+from presentation.answer_words import PriceUnit, software_names, usd_per_unit
 from presentation.charts import COST, LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
 from presentation.palette import badge
 
@@ -38,6 +38,9 @@ COLUMNS = (
     "hardware_count",
     "platform",
     "precision",
+    "runtime",
+    "browser",
+    "browser_version",
     "compiled",
     "batch_size",
     "sequence_length",
@@ -131,6 +134,9 @@ def completed(row: Row) -> dict[str, Any]:
     runtime, version = str(row.get("runtime") or ""), str(row.get("runtime_version") or "")
     if runtime and version and not runtime.endswith(version):
         document["runtime"] = f"{runtime} {version}"
+    if row.get("browser"):
+        major = str(row.get("browser_version") or "").partition(".")[0]
+        document["runtime"] = f"{document.get('runtime') or 'not said'} in {row['browser']} {major}".rstrip()
     request = (row.get("platform_asked"), row.get("precision_asked"))
     if request[0] and request != (row.get("platform"), row.get("precision")):
         document["asked"] = f"{request[0]} {request[1]} → {row.get('platform')} {row.get('precision')}"
@@ -139,7 +145,14 @@ def completed(row: Row) -> dict[str, Any]:
 
 def rows_of(answer: Recommendation, unit: PriceUnit, metric: Metric = LATENCY) -> list[RankedRow]:
     """Return the ranked options as they are drawn, with the price of a unit of the work and their bands of ranks."""
-    return banded([priced(option, unit) for option in answer.ranked], price_metric(unit) if metric is COST else metric)
+    names = software_names((option.platform, option.runtime, option.browser) for option in answer.ranked)
+    rows = [_told_apart(priced(option, unit), name) for option, name in zip(answer.ranked, names, strict=True)]
+    return banded(rows, price_metric(unit) if metric is COST else metric)
+
+
+def _told_apart(row: RankedRow, software: str | None) -> RankedRow:
+    words = " · ".join(filter(None, [software, row.get("distinct")]))
+    return cast("RankedRow", {**row, "distinct": words} if words else row)
 
 
 def priced(option: RankedOption | FrontOption, unit: PriceUnit) -> RankedRow:

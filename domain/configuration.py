@@ -30,8 +30,10 @@ __all__ = [
     "Runtime",
     "Word",
     "Workload",
+    "browser_of",
     "canonical_part",
     "configuration_key",
+    "decoded_options",
 ]
 
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\"\\]+$(?!\n)")]
@@ -106,6 +108,21 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parallelism: Parallelism | None = None
     power_limit_w: Positive | None = None
     options: dict[str, Any] | None = None
+
+
+def decoded_options(options: Any) -> dict[str, Any]:
+    """Return the options of an execution, from the JSON text of a table too; empty where there are none."""
+    document = msgspec.json.decode(options) if isinstance(options, str | bytes) else options
+    return document if isinstance(document, dict) else {}
+
+
+def browser_of(options: Any) -> tuple[str | None, str | None]:
+    """Return the browser that the options of an execution name, and its version; None where it ran in no browser."""
+    if not options:
+        return None, None
+    document = decoded_options(options)
+    name, version = document.get("browser"), document.get("browser_version")
+    return (str(name) if name else None), (str(version) if name and version else None)
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,8 @@ Lists marked open admit other words: a platform, runtime or precision that we ha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "BASES",
     "CATEGORIES",
@@ -24,6 +26,7 @@ __all__ = [
     "WEIGHTS",
     "WEIGHT_BITS",
     "arithmetic_precision",
+    "platforms_named",
     "precision_named",
 ]
 
@@ -46,6 +49,12 @@ PLATFORMS = (
 
 IN_BROWSERS = ("wasm", "webgpu", "webnn")
 """Platforms of a page in a browser."""
+
+
+def platforms_named(words: Iterable[str]) -> list[str]:
+    """Return platforms without repetition; `web` stands for those of a page in a browser."""
+    return list(dict.fromkeys(name for word in words for name in (IN_BROWSERS if word == "web" else (word,))))
+
 
 PRECISION_BITS = {
     "fp32": 32,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from domain.answers import Figures, FrontOption, Pick, RankedOption, Recommendation
@@ -20,6 +21,7 @@ __all__ = [
     "price_doubt",
     "price_unit",
     "short_name",
+    "software_names",
     "unit_price",
     "usd_per_unit",
 ]
@@ -32,6 +34,18 @@ _SEEN = {"measured": "measured", "imported": "imported", "roofline": "estimate (
 
 LEAST_USD = 1e-3
 """The least price that is written for the usual unit."""
+
+
+def software_names(rows: Iterable[tuple[str | None, str | None, str | None]]) -> list[str | None]:
+    """Return the browser or the runtime of rows of (platform, runtime, browser).
+
+    The runtime is None where all rows of the platform have the same one, which then tells nothing apart.
+    """
+    listed = list(rows)
+    runtimes: dict[str | None, set[str | None]] = {}
+    for platform, runtime, _ in listed:
+        runtimes.setdefault(platform, set()).add(runtime)
+    return [browser or (runtime if len(runtimes[platform]) > 1 else None) for platform, runtime, browser in listed]
 
 
 class PriceUnit(NamedTuple):

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from api.http.paging import Row
+from domain.comparison.slower_precisions import slower_precisions
+from domain.configuration import browser_of
 from domain.measured import STATED
 from domain.metrics import METRICS
 from domain.performance.cpu_baseline import baselines, times_faster, work_of
 from domain.performance.energy import per_item_j
+from domain.vocabulary import platforms_named
 from ingest.projection import Tables
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ __all__ = [
     "differences",
     "of_model",
     "ordered",
+    "platforms_of",
     "several",
 ]
 
@@ -40,6 +44,8 @@ _PARTS = (
     "image_size",
     "runtime",
     "runtime_version",
+    "browser",
+    "browser_version",
     "compiled",
     "layout",
     "threads",
@@ -78,6 +84,7 @@ COLUMNS = (
     "layout",
     "mode",
     "model_id",
+    "options",
     "origin",
     "peak_memory_bytes",
     "platform",
@@ -99,6 +106,19 @@ COLUMNS = (
     "weights",
 )
 """What `compared_row` reads: reading the other sixty columns would be most of the time."""
+_WORK_COLUMNS = (
+    "audio_seconds",
+    "frames",
+    "gradient_checkpointing",
+    "images",
+    "input_tokens",
+    "optimizer",
+    "output_tokens",
+    "parallelism",
+    "steps",
+    "streams",
+)
+"""What `slower_precisions` reads beside `COLUMNS`."""
 LOAD = ("concurrency", "arrival_rate_per_s")
 """How requests come. Rows of other loads stand side by side, and none is the best of another's."""
 Per = Literal["item", "call"]
@@ -120,6 +140,7 @@ def compared_row(row: Mapping[str, Any]) -> Row:
     latency = median if median is not None else row["latency_mean_ms"]
     low, high = row[f"latency_{statistic}_ci95_low_ms"], row[f"latency_{statistic}_ci95_high_ms"]
     rate = row["throughput_per_s"]
+    browser, browser_version = browser_of(row["options"])
     alone = row["concurrency"] is None and row["arrival_rate_per_s"] is None
     if rate is None and latency and row["batch_size"] and alone:
         rate = row["batch_size"] * 1000.0 / latency
@@ -154,6 +175,8 @@ def compared_row(row: Mapping[str, Any]) -> Row:
         "image_size": row["image_size"],
         "runtime": row["runtime_name"],
         "runtime_version": row["runtime_version"],
+        "browser": browser,
+        "browser_version": browser_version,
         "compiled": row["compiled"],
         "layout": row["layout"],
         "threads": row["threads"],
@@ -210,20 +233,23 @@ def _rank(row: Row, metric: str = "latency_ms", per: Per = "item") -> float:
     return -value if metric == SPEEDUP or METRICS[metric].better == "higher" else value
 
 
-def of_model(container: Container, tables: Tables, model: str, mode: str | None) -> tuple[list[Row], list[Row]]:
-    """Return a model's best measurements, the fastest an item first, and among them the baselines of plain CPU.
+def of_model(
+    container: Container, tables: Tables, model: str, mode: str | None
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return a model's best measurements, the fastest an item first, among them the baselines of plain CPU, and slower precisions.
 
     Each says how often it does the work of its baseline. They are read once for a state of the tables, so that another
     filter costs no reading; nobody may change them.
     """
 
-    def read() -> tuple[list[Row], list[Row]]:
-        result = tables.view("best_measurements", {"model": model, "mode": mode}, columns=COLUMNS).to_pylist()
+    def read() -> tuple[list[Row], list[Row], list[Row]]:
+        columns = (*COLUMNS, *_WORK_COLUMNS)
+        result = tables.view("best_measurements", {"model": model, "mode": mode}, columns=columns).to_pylist()
         rows = sorted(map(compared_row, result), key=lambda row: (_rank(row), row["position"]))
         plain = baselines(rows)
-        return [{**row, SPEEDUP: times_faster(row, plain.get(work_of(row)))} for row in rows], [
-            dict(row) for row in plain.values()
-        ]
+        slower = [{**msgspec.structs.asdict(item), "sentence": item.sentence} for item in slower_precisions(result)]
+        faster = [{**row, SPEEDUP: times_faster(row, plain.get(work_of(row)))} for row in rows]
+        return faster, [dict(row) for row in plain.values()], slower
 
     return container.kept(tables).lists(("compared", model, mode), read)
 
@@ -246,6 +272,11 @@ def counted(rows: Sequence[Row]) -> Row:
 def several(text: str | None) -> list[str] | None:
     """Return words between commas; None, which does not filter, where there is none."""
     return list(dict.fromkeys(filter(None, (text or "").split(",")))) or None
+
+
+def platforms_of(text: str | None) -> list[str] | None:
+    """Return the platforms between commas, `web` being all of a browser; None where there is none."""
+    return platforms_named(several(text) or ()) or None
 
 
 def differences(rows: Iterable[Row]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from api.reads.comparison_rows import (
     differences,
     of_model,
     ordered,
+    platforms_of,
     several,
 )
 from domain.catalogues import hardware as hardware_catalogue
@@ -88,7 +89,9 @@ async def on_hardware(
     `hardware`, `platform` and `precision` may name several between commas. `limit` returns at most so many of the rows that
     have the metric, in their order; `total` is the number of them; with 0 the answer has no rows. `whole` counts all
     rows of the model and mode, whatever the other filters: by metric, hardware and batch. `speedup_over_cpu` is against the
-    fastest measurement in fp32 on plain CPU of the same work, one of `baselines`.
+    fastest measurement in fp32 on plain CPU of the same work, one of `baselines`. `slower_precisions` are the precisions
+    that are slower than fp32 in the same software, with both latencies, their ratio and its interval, and a `sentence`.
+    `platform` may be `web`, which is wasm, webgpu and webnn.
     """
 
     _check_metric(metric, (*RANKED_BY, SPEEDUP))
@@ -96,7 +99,7 @@ async def on_hardware(
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
-        whole, plain = of_model(container, tables, name, mode)
+        whole, plain, slower = of_model(container, tables, name, mode)
         require_model(tables, model, whole)
         passes = _filter(tables, hardware, platform, precision, batch_size, sequence_length)
         rows = list(filter(passes, whole))
@@ -105,6 +108,7 @@ async def on_hardware(
         listed = _first_of_each(result) if per_hardware else result
         kept = listed if limit is None else [row for row in listed if row[metric] is not None][:limit]
         beside = {"model": name, "total": len(valued), "whole": counted(whole), "baselines": plain}
+        beside["slower_precisions"] = list(filter(passes, slower))
         return kept, {**beside, **differences(kept)}
 
     return await rows_response(request, at, answer, key="rows")
@@ -137,7 +141,7 @@ async def of_models(
             tables,
             hardware=name,
             mode=mode,
-            platform=several(platform),
+            platform=platforms_of(platform),
             precision=several(precision),
             batch_size=batch_size,
             sequence_length=sequence_length,
@@ -209,7 +213,7 @@ def _filter(
     """Return what says whether a row, or a pair of them, is asked for."""
     wanted: dict[str, Sequence[Any] | None] = {
         "hardware": [tables.resolve_hardware(name) for name in hardware.split(",")] if hardware else None,
-        "platform": several(platform),
+        "platform": platforms_of(platform),
         "precision": several(precision),
         "batch_size": [batch_size] if batch_size else None,
         "sequence_length": [sequence_length] if sequence_length else None,
@@ -271,7 +275,7 @@ async def of_batches(
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
-        whole, _ = of_model(container, tables, name, mode)
+        whole, _, _ = of_model(container, tables, name, mode)
         require_model(tables, model, whole)
         passes = _filter(tables, hardware, platform, precision, None, sequence_length)
         rows = [row for row in filter(passes, whole) if row["batch_size"] and row["latency_ms"]]

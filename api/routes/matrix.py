@@ -19,6 +19,7 @@ from api.reads.claims import Cell, CellFilters, with_claims
 from api.routes.compatibility import LEGEND, Legend, cells_of, cells_on
 from domain.answers.compatibility import PlatformTotal
 from domain.compatibility.states import STATES, best_of, grouped, place, works
+from domain.vocabulary import platforms_named
 from ingest.projection import Tables
 
 __all__ = ["router"]
@@ -135,7 +136,7 @@ async def matrix(
         family=family,
         category=category,
         hardware=hardware,
-        platform=platform,
+        platform=platforms_named(platform) if platform else platform,
         seen=seen,
         stale=stale,
         claims=claims and hardware is None,

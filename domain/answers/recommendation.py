@@ -148,6 +148,8 @@ class Figures(Sizes, frozen=True, kw_only=True):
     concurrency: int | None = NULL
     runtime: str | None = NULL
     runtime_version: str | None = NULL
+    browser: str | None = NULL
+    browser_version: str | None = NULL
     compiled: bool = NULL
     layout: str | None = NULL
     origin: str | None = NULL

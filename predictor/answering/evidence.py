@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from domain.answers import Sizes
+from domain.configuration import browser_of
 from domain.measured import STATED
 from domain.verdicts import ENERGY
 from ingest.sharing.trust import UNSIGNED
@@ -36,6 +37,7 @@ COLUMNS = (
     "device",
     "runtime_name",
     "runtime_version",
+    "options",
     "compiled",
     "layout",
     "streams",
@@ -155,6 +157,7 @@ def _option(group: list[Record], percentile: str) -> Option:
         throughput = _at_once(newest) / latency * 1e3
     basis = newest["origin"]
     drawn = _drawn(trusted) or {}
+    browser, browser_version = browser_of(newest.get("options"))
     return Option(
         hardware=newest["hardware_id"],
         platform=newest["platform"],
@@ -180,6 +183,8 @@ def _option(group: list[Record], percentile: str) -> Option:
         power_w=drawn.get("power_w"),
         runtime=newest.get("runtime_name"),
         runtime_version=newest.get("runtime_version"),
+        browser=browser,
+        browser_version=browser_version,
         compiled=bool(newest.get("compiled")),
         layout=newest.get("layout"),
         count=int(newest.get("hardware_count") or 1),

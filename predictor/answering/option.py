@@ -85,6 +85,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     hour: Hour | None = None
     runtime: str | None = None
     runtime_version: str | None = None
+    browser: str | None = None
+    browser_version: str | None = None
     compiled: bool = False
     layout: str | None = None
     count: int = 1

@@ -13,7 +13,7 @@ from domain.canonical import digest
 from domain.catalogues import engines, language_models, language_names
 from domain.catalogues.language_config import ConfigReading, read_config
 from domain.errors import ImpossibleConstraint, UsageError
-from domain.vocabulary import MODES, PRECISIONS, STORED_ONLY, WEIGHT_BITS, precision_named
+from domain.vocabulary import MODES, PRECISIONS, STORED_ONLY, WEIGHT_BITS, platforms_named, precision_named
 from predictor.answering.option import SIZE_NAMES
 from predictor.general.inputs import TRACED_RUNTIMES
 
@@ -183,7 +183,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             objective=_objective(self.objective),
             hardware=self._devices() if self.devices else _hardware(self.hardware),
             batch_sizes=sorted(set(self.batch_sizes)),
-            **{name: _listed(getattr(self, name)) for name in ("platform", "vendors", "regions", "providers")},
+            platform=sorted(platforms_named(_listed(self.platform))),
+            **{name: _listed(getattr(self, name)) for name in ("vendors", "regions", "providers")},
             precision=list(dict.fromkeys(map(_precision, _listed(self.precision)))) or self._told_precision(),
         )
 

@@ -8,9 +8,10 @@ from datetime import datetime
 import msgspec
 
 from domain.answers import Chances, MemoryParts, Met, RankedOption
+from domain.comparison.slower_precisions import slower_precisions
 from domain.performance.roofline import Limits, limits_of
 from predictor.answering.command import command_of
-from predictor.answering.constraints import Constraint
+from predictor.answering.constraints import SEEN, Constraint
 from predictor.answering.context import AnswerContext
 from predictor.answering.objective import Objective, better, figure_of, tied
 from predictor.answering.option import Option
@@ -21,8 +22,9 @@ from predictor.explaining.entries import explained, placed
 from predictor.explaining.explanation import Explanation
 from predictor.failure_rates.cases import ENDS
 
-__all__ = ["compared", "entry", "explanation_of", "figures", "meeting", "plain_cpu"]
+__all__ = ["compared", "entry", "explanation_of", "figures", "meeting", "plain_cpu", "slower_notes"]
 
+MOST_SLOWER = 3
 STALE_DAYS = 180
 """Drivers and libraries move on: an older measurement still counts, and says that it is old."""
 _WORDS = {
@@ -67,6 +69,8 @@ def entry(
         concurrency=option.concurrency,
         runtime=option.runtime,
         runtime_version=option.runtime_version,
+        browser=option.browser,
+        browser_version=option.browser_version,
         compiled=option.compiled,
         layout=option.layout,
         basis=option.basis,
@@ -225,6 +229,19 @@ def _age_days(option: Option, context: AnswerContext) -> int | None:
     if option.measured_at is None or context.time is None:
         return None
     return max(0, (datetime.fromisoformat(context.time) - option.measured_at).days)
+
+
+def slower_notes(context: AnswerContext, ranked: Sequence[RankedOption]) -> list[str]:
+    """Say which precisions are slower than fp32 on the devices and platforms of the answer, the worst first."""
+    shown = {(entry.hardware, entry.platform) for entry in ranked if entry.basis in SEEN}
+    rows = [row for row in context.rows if (row["hardware_id"], row["platform"]) in shown]
+    sizes = context.sizes.stated()
+    rows = [row for row in rows if all(row.get(name) in (None, value) for name, value in sizes.items())]
+    devices = {hardware for hardware, _ in shown}
+    return [
+        f"{item.hardware}: {item.sentence}" if len(devices) > 1 else item.sentence
+        for item in slower_precisions(rows)[:MOST_SLOWER]
+    ]
 
 
 def explanation_of(document: RankedOption, context: AnswerContext, mode: str) -> Explanation | None:

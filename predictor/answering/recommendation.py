@@ -34,7 +34,7 @@ from predictor.answering.objective import better, tied
 from predictor.answering.option import Option
 from predictor.answering.power_estimates import powered
 from predictor.answering.question import LIMITS, Device, Question
-from predictor.answering.ranked_entry import entry, figures, plain_cpu
+from predictor.answering.ranked_entry import entry, figures, plain_cpu, slower_notes
 from predictor.answering.ranking import (
     best_of_each,
     constrained,
@@ -311,7 +311,7 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
         abstained=doubt if entries else abstention(question, context, left, excluded),
         within_reach=[] if entries else within_reach(question, near),
         suggestions=next_runs(question, context, ranked, excluded),
-        notes=list(context.notes),
+        notes=[*context.notes, *slower_notes(context, entries)],
     )
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from domain.comparison.slower_precisions import without_quantization
 from presentation.reports.content import Row
 from presentation.reports.evidence import HOW, WORK, where_words, worst
 
@@ -162,8 +163,14 @@ def over_cpu(rows: Sequence[Row]) -> Pairs:
 
 
 def over_fp32(rows: Sequence[Row]) -> Pairs:
-    """Compare narrower types with fp32: the same model, workload, hardware, platform and software in every setting."""
-    return _against(rows, lambda row: row.get("precision") == "fp32", (*_MACHINE, *WORK, *_SOFTWARE))
+    """Compare narrower types with fp32: the same model, workload, hardware, platform and software in every setting.
+
+    Options that say how weights were quantised are no setting of the software: they follow from the precision.
+    """
+    keys = (*_MACHINE, *WORK, *_SOFTWARE[:-1], "plain_options")
+    plain = [{**row, "plain_options": repr(sorted(without_quantization(row.get("options")).items()))} for row in rows]
+    pairs = _against(plain, lambda row: row.get("precision") == "fp32", keys, without=("options",))
+    return [{name: value for name, value in pair.items() if name != "plain_options"} for pair in pairs]
 
 
 def training_over_inference(rows: Sequence[Row]) -> Pairs:
@@ -188,7 +195,9 @@ def _inverse(value: float | None) -> float | None:
     return 1 / value if value else None
 
 
-def _against(rows: Sequence[Row], is_base: Callable[[Row], bool], keys: Sequence[str]) -> Pairs:
+def _against(
+    rows: Sequence[Row], is_base: Callable[[Row], bool], keys: Sequence[str], without: Sequence[str] = ()
+) -> Pairs:
     """Pair each other row with the fastest base that agrees with it in `keys`."""
     bases: dict[Any, list[Row]] = {}
     for row in rows:
@@ -198,7 +207,7 @@ def _against(rows: Sequence[Row], is_base: Callable[[Row], bool], keys: Sequence
     for row in rows:
         base = bases.get(tuple(row.get(key) for key in keys))
         if base and not is_base(row) and speed(row):
-            pairs.append(paired(row, faster(base)))
+            pairs.append(paired(row, faster(base), without))
     return sorted(pairs, key=lambda pair: -(pair["factor"] or 0))
 
 

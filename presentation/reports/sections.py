@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from presentation import formatting
+from presentation.answer_words import model_name
 from presentation.reports import families, likeness, pairs
 from presentation.reports.content import Chart, Column, Part, Row, Section, Table
 from presentation.reports.evidence import (
@@ -38,6 +39,7 @@ _NO_CPU = "Nothing that is shown has a baseline: the same model, workload and pr
 _NO_FP32 = "Nothing was measured both in fp32 and in a narrower type with the same model, workload, hardware, platform and software."
 MOST_PICTURES = 6
 MOST_HARDWARE = 8
+MOST_SLOWER = 10
 MOST_LINES = 8
 """Lines of a trend: more colours and dashes cannot be distinguished."""
 
@@ -96,7 +98,8 @@ def precisions(source: Source) -> Section:
     )
     chart = pairs.factor_chart(result, "precision", "Speed against fp32", "How often the work of fp32 is done")
     table = pairs.compared_table(result, "precision", "Precision, row by row", "Against fp32", note, verified=True)
-    return Section("Precision", [chart, _by_precision(result), table])
+    slower = [f"{model_name(item.model)} on {item.hardware}: {item.sentence}." for item in source.slower[:MOST_SLOWER]]
+    return Section("Precision", [*slower, chart, _by_precision(result), table])
 
 
 def _with_verified(source: Source, rows: Sequence[Row]) -> list[dict[str, Any]]:

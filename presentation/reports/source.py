@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from assay.client import Client
+from domain.comparison.slower_precisions import SlowerPrecision, slower_precisions
 from domain.errors import NotFound
 from presentation.reports import likeness
 from presentation.reports.content import ReportQuestion, Row
@@ -38,9 +39,18 @@ class Source:
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The best measurement of each configuration: measured before imported, valid before suspect, then the newest."""
+        return [row for row in map(row_of, self._measurements) if self.asked.category in (None, row["category"])]
+
+    @cached_property
+    def _measurements(self) -> list[dict[str, Any]]:
         model = self.asked.subject if self.asked.kind == "model" else self.asked.model
-        measurements = self.client.measurements(best=True, model=model, as_of=self.position)
-        return [row for row in map(row_of, measurements) if self.asked.category in (None, row["category"])]
+        return self.client.measurements(best=True, model=model, as_of=self.position)
+
+    @cached_property
+    def slower(self) -> list[SlowerPrecision]:
+        """Precisions that are slower than fp32 among the rows that are shown, the worst ratio first."""
+        shown = {row["evidence"][0] for row in self.kept}
+        return [item for item in slower_precisions(self._measurements) if item.evidence[0] in shown]
 
     @cached_property
     def kept(self) -> list[dict[str, Any]]:

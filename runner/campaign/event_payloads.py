@@ -33,6 +33,7 @@ from domain.performance.energy import figures as energy_figures
 from domain.performance.roofline import limits_of, roofline_share
 from domain.statistics import latency_summary, median
 from domain.verdicts import ENERGY, judge
+from domain.vocabulary import IN_BROWSERS
 from runner.measure.measuring import circumstances_of
 from runner.measure.stopping import MAXIMUM_SAMPLES
 from runner.platforms.registry import word
@@ -89,6 +90,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
                 return msgspec.convert(place["hardware"], Hardware)
         where = (device or platform).lower()
         processor = self.placement[0]
+        if platform in IN_BROWSERS:
+            # A software adapter is the processor, and what a browser does not tell is never said to be an accelerator.
+            gpus = [place for place in self.placement[1:] if place["hardware"].get("kind") == "gpu"]
+            adapter = platform == "webgpu" and device is not None and not where.startswith("cpu")
+            return msgspec.convert((gpus[0] if adapter and len(gpus) == 1 else processor)["hardware"], Hardware)
         others = [place for place in self.placement[1:] if platform in place["addresses"]]
         chosen = processor if where.startswith("cpu") or not others else others[0]
         return msgspec.convert(chosen["hardware"], Hardware)

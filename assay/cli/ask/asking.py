@@ -94,7 +94,9 @@ Examples:
 )
 @click.option("--vendor", "vendors", type=WORDS, help="Hardware of these vendors only, for example intel.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Devices that work side by side.")
-@click.option("--platform", type=WORDS, help="These platforms only, for example cuda,openvino.")
+@click.option(
+    "--platform", type=WORDS, help="These platforms only, for example cuda,openvino; `web` is wasm,webgpu,webnn."
+)
 @click.option("--precision", type=WORDS, help="These precisions only, for example fp16,int8.")
 @click.option("--compiled/--eager", default=None, help="Only compiled modules, or only eager ones; both by default.")
 @click.option(

@@ -9,7 +9,7 @@ import rich_click as click
 from assay.cli.options import as_json, served, verbose
 from assay.cli.output import answers, fitted, print_json, say, shortened
 from presentation import formatting, loads
-from presentation.answer_words import evidence_words, short_name
+from presentation.answer_words import evidence_words, short_name, software_names
 
 __all__ = ["best_rows", "compare", "tell_comparison"]
 
@@ -17,12 +17,13 @@ _DRAWN = {"energy_per_token_j": "a token", "power_w": "power"}
 """Heads of what was drawn, by the metric that is asked for; else the energy of an item."""
 _NOTHING = f" {formatting.MISSING}"
 LONGEST_NAME = 26
-SPARE = ("memory", "energy", "px", "platform", "precision")
+MOST_SLOWER = 3
+"""Sentences on slower precisions that are shown without --all."""
+SPARE = ("memory", "energy", "px", "software", "platform", "precision")
 """Columns that give way in a narrow terminal, the first of them first."""
 _PARTS = (
     ("platform", "fixed", "platform"),
     ("precision", "fixed", "precision"),
-    ("runtime", "fixed", "runtime"),
     ("tokens", "right", "sequence_length"),
     ("px", "right", "image_size"),
 )
@@ -44,6 +45,7 @@ Examples:
   assay compare hardware bert-base-uncased
   assay compare models nvidia-rtx-4090
   assay compare hardware bert-base-uncased --platform cuda --precision fp16,bf16
+  assay compare hardware bert-tiny --platform cpu,openvino,web --all
   assay compare hardware bert-base-uncased --metric energy_per_item_j"""
 )
 @click.argument("what", type=click.Choice(["hardware", "models", "modes"]))
@@ -52,7 +54,9 @@ Examples:
     "--metric",
     help="What orders the rows: latency_ms, throughput_per_s, peak_memory_bytes, energy_per_item_j, energy_per_token_j or power_w.",
 )
-@click.option("--platform", multiple=True, help="Only this platform; may be repeated. Not of modes.")
+@click.option(
+    "--platform", multiple=True, help="Only this platform; `web` is wasm,webgpu,webnn. May be repeated. Not of modes."
+)
 @click.option("--precision", multiple=True, help="Only this precision; may be repeated. Not of modes.")
 @click.option("--batch-size", type=click.IntRange(min=1), help="Only this batch size. Not of modes.")
 @click.option("--all", "every", is_flag=True, help="Every row; else the best of each device or model.")
@@ -103,6 +107,9 @@ def compare(
         if len(shown) < len(rows):
             said = f"the best of each, of {formatting.count(len(rows))} rows that may differ in all that is named above"
             answers().print(f"[dim]{said}; --all shows every one[/dim]")
+        slower = answer.get("slower_precisions") or []
+        for item in slower if every else slower[:MOST_SLOWER]:
+            answers().print(f"{item['hardware']}: {item['sentence']}", markup=False)
     return 0 if rows else 1
 
 
@@ -133,11 +140,13 @@ def tell_comparison(
         said = [_differing(name, value) for value in values]
         answers().print(f"Differ in {_NAMES.get(name, name.replace('_', ' '))}: {', '.join(said)}", markup=False)
     answers().print()
+    software = software_names((row.get("platform"), row.get("runtime"), row.get("browser")) for row in rows)
     subjects = [name for name in ("model", "hardware", "mode") if len({row[name] for row in rows}) > 1]
-    parts = _PARTS if verbose else [part for part in _PARTS if part[0] != "runtime"]
     columns: list[tuple[str, str, list[str]]] = [
         *((name, "fixed", [shortened(_named(row, name), LONGEST_NAME) for row in rows]) for name in subjects),
-        *((head, kind, _varying(rows, name)) for head, kind, name in parts),
+        *((head, kind, _varying(rows, name)) for head, kind, name in _PARTS[:2]),
+        ("software", "fixed", [name or formatting.MISSING for name in software]),
+        *((head, kind, _varying(rows, name)) for head, kind, name in _PARTS[2:]),
         ("batch", "right", [_batch(row) for row in rows]),
         ("latency", "right", [_latency(row) for row in rows]),
         ("items", "right", [formatting.throughput(row.get("throughput_per_s")) for row in rows]),
@@ -159,11 +168,7 @@ def _evidence(row: dict[str, Any]) -> str:
 
 
 def _varying(rows: list[dict[str, Any]], name: str) -> list[str]:
-    """The cells of a part in which rows differ; of one that all share, or that follows from the platform, none."""
-    if name == "runtime" and len({(row["platform"], row.get(name)) for row in rows}) == len(
-        {row["platform"] for row in rows}
-    ):
-        return [formatting.MISSING] * len(rows)
+    """The cells of a part in which rows differ; of one that all share, none."""
     cells = [formatting.MISSING if row.get(name) is None else str(row[name]) for row in rows]
     return cells if len(set(cells)) > 1 else [formatting.MISSING] * len(cells)
 

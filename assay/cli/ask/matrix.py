@@ -12,7 +12,7 @@ from rich.table import Table
 
 from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
-from domain.vocabulary import CATEGORIES, PLATFORMS
+from domain.vocabulary import CATEGORIES, PLATFORMS, platforms_named
 from presentation import formatting
 from presentation.markdown import code, literal
 
@@ -44,7 +44,7 @@ Examples:
 @click.option("--model", help="One model only: what is known of it on each platform, and what to try.")
 @click.option("--models-set", type=click.Choice(["small", "key", "all"]), help="A set of the catalogue, tried or not.")
 @click.option("--category", type=click.Choice(CATEGORIES), help="Models of one category only.")
-@click.option("--platform", "platforms", type=WORDS, help="These platforms only.")
+@click.option("--platform", "platforms", type=WORDS, help="These platforms only; `web` is wasm,webgpu,webnn.")
 @click.option("--by-precision", is_flag=True, help="One row a precision; else the best of all precisions.")
 @click.option("--level", type=click.Choice(LEVELLED), help="One row a model, family or category, with levels.")
 @click.option(
@@ -85,6 +85,7 @@ def matrix(
     if model and models_set:
         raise click.UsageError("Name one model with --model or a set with --models-set, not both.")
     chosen = _form(form, as_markdown, as_json)
+    platforms = platforms_named(platforms) if platforms else platforms
     request = matrix_views.MatrixQuestion(
         model=model,
         category=category,

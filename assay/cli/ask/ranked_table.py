@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.table import Table
@@ -11,14 +11,14 @@ from rich.text import Text
 from assay.cli.output import fitted, shortened
 from domain.answers import RankedOption, Recommendation
 from presentation import formatting
-from presentation.answer_words import evidence_words, price_unit, short_name, usd_per_unit
+from presentation.answer_words import evidence_words, price_unit, short_name, software_names, usd_per_unit
 from presentation.call_rates import rate_of
 
 __all__ = ["NOT_COVERED", "SEEN", "ranked_table"]
 
 SEEN = ("measured", "imported")
 LONGEST_NAME = 24
-SPARE = ("vs CPU", "request", "memory", "precision", "platform")
+SPARE = ("vs CPU", "request", "memory", "software", "precision", "platform")
 """Columns that give way in a narrow terminal, the first of them first."""
 NOT_COVERED = "~"
 """Marks an interval that no measurement has checked."""
@@ -33,7 +33,7 @@ class _Column(NamedTuple):
 def ranked_table(answer: Recommendation, top: int | None = None) -> Table:
     """Return the ranked answer, a line a device: what, how fast with its interval, at what price, and what it rests on.
 
-    A platform that all rows share stands in the title; a column in which nothing is known is left away, and so is what has no room.
+    A platform that all rows share stands in the title, and a device where software needs its room; a column in which nothing is known is left away, and so is what has no room.
     """
     rows: Sequence[RankedOption] = answer.ranked[:top]
     platforms = {str(row.platform) for row in rows}
@@ -42,22 +42,35 @@ def ranked_table(answer: Recommendation, top: int | None = None) -> Table:
     level = round(answer.interval * 100)
     served = any(row.ttft_ms is not None or row.tpot_ms is not None for row in rows)
     energy = "energy" in (answer.question.get("objective") or "")
+    names = software_names((row.platform, row.runtime, row.browser) for row in rows)
+    software = {row.rank: name for row, name in zip(rows, names, strict=True)}
+    devices = {_device(row) for row in rows}
+    device = devices.pop() if len(devices) == 1 and len(rows) > 1 and any(names) else None
     filled = [
         (column, [column.cell(row) for row in rows])
-        for column in _columns(f"{wanted} ({level} %)", shared is None, served, energy, answer)
+        for column in _columns(f"{wanted} ({level} %)", shared is None, served, energy, software, answer)
+        if device is None or column.head != "hardware"
     ]
     document = [(column, cells) for column, cells in filled if any(str(cell) != formatting.MISSING for cell in cells)]
-    where = f" on {shared}" if shared is not None else ""
+    where = "".join(f" on {name}" for name in (shared, device) if name is not None)
     title = f"{answer.model}{where}"
     return fitted(title, [(column.head, column.kind, cells) for column, cells in document], SPARE)
 
 
-def _columns(latency: str, platform: bool, served: bool, energy: bool, answer: Recommendation) -> list[_Column]:
+def _columns(
+    latency: str,
+    platform: bool,
+    served: bool,
+    energy: bool,
+    software: Mapping[int, str | None],
+    answer: Recommendation,
+) -> list[_Column]:
     rate, unit = rate_of(answer.call), price_unit(answer)
     dollars = formatting.price_scale("")
     first = [_Column("#", "right", _rank), _Column("hardware", "fixed", _device)]
     if platform:
         first.append(_Column("platform", "fixed", lambda row: str(row.platform)))
+    first.append(_Column("software", "fixed", lambda row: software[row.rank] or formatting.MISSING))
     first.append(_Column("precision", "fixed", _precision))
     if served:
         middle = [

@@ -80,9 +80,11 @@ def _beside(comparison: Comparison, at: int, result: precisions.Precisions, plac
                 key=f"{PAGE} {metric.key}",
                 words=f"{metric.title}: {sentence}",
             )
+    for words in comparing.slower_words(result.slower, several="," in (comparison.hw or "")):
+        st.caption(escape(words))
     st.caption(_words(result))
-    words = f"Precisions of {comparison.model} on {comparison.hw}"
-    result_table(precisions.columns(rows), key=f"{PAGE} table", words=words, height=480)
+    title = f"Precisions of {comparison.model} on {comparison.hw}"
+    result_table(precisions.columns(rows), key=f"{PAGE} table", words=title, height=480)
     name = stem(PAGE, f"{comparison.model}-{comparison.hw}-precision", at)
     footer = f"position {formatting.count(at)} · batch {result.batch}"
     speed = charts_of[precisions.SPEED.title] or rows

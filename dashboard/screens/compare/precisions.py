@@ -33,8 +33,9 @@ LESS_MEMORY = Metric(
     lambda _: formatting.Scale("×", 1.0),
     "smaller is better",
 )
-_METHOD = ("hardware", "hardware_count", "platform", "compiled", "concurrency", "arrival_rate_per_s")
-"""What a row has to share with the fp32 that it stands beside: under another load a call takes another time."""
+_CELL = ("hardware", "hardware_count", "platform", "compiled", "concurrency", "arrival_rate_per_s")
+_METHOD = (*_CELL, "runtime")
+"""What a row has to share with the fp32 that it stands beside: in other software or under another load a call takes another time."""
 
 
 class Precisions(NamedTuple):
@@ -45,13 +46,16 @@ class Precisions(NamedTuple):
     unpredicted: str | None
     other_work: int
     """Rows of the hardware that were left out because they did other work."""
+    slower: list[Row]
+    """Precisions that are slower than fp32 at this batch and length."""
 
 
 def find(
     model: str, hardware: Sequence[str], mode: str, batch: int | None, length: int | None, position: int
 ) -> Precisions:
     """Return what was measured, at the batch and length asked for or the most frequent ones, and estimates of what was not."""
-    seen = query.of_model(model, mode, position, hardware=",".join(hardware))["rows"]
+    known = query.of_model(model, mode, position, hardware=",".join(hardware))
+    seen = known["rows"]
     of_length = [row for row in seen if length in (None, row.get("sequence_length"))]
     size = batch or most_frequent(of_length, "batch_size") or 1
     at_size = [row for row in of_length if row.get("batch_size") == size]
@@ -59,12 +63,17 @@ def find(
     measured = [completed(row) for row in at_size if work_of(row) == work]
     document = estimated(model, hardware, mode, [size], work, position)
     checks = {_verified(row): row.get("output_error") for row in (*document.rows, *document.measured)}
-    existing = {(*_method(row), row["precision"]) for row in measured}
-    guessed = [row for row in document.rows if (*_method(row), row["precision"]) not in existing]
+    existing = {(*_method(row, _CELL), row["precision"]) for row in measured}
+    guessed = [row for row in document.rows if (*_method(row, _CELL), row["precision"]) not in existing]
     rows = [
         {**row, "output_error": row.get("output_error") or checks.get(_verified(row))} for row in (*measured, *guessed)
     ]
-    return Precisions(_fastest(beside_fp32(rows)), size, document.unpredicted, len(seen) - len(measured))
+    slower = [
+        item
+        for item in known.get("slower_precisions") or ()
+        if item["batch_size"] == size and length in (None, item["sequence_length"])
+    ]
+    return Precisions(_fastest(beside_fp32(rows)), size, document.unpredicted, len(seen) - len(measured), slower)
 
 
 def _fastest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -78,12 +87,16 @@ def _fastest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Add to each row its speed and memory over fp32 on the same platform, compiled alike, under the same load; evidence is preferred."""
     baselines: dict[Any, Row] = {}
+    of_cell: dict[Any, Row] = {}
     for row in sorted(rows, key=lambda row: row.get("basis") not in EVIDENCE):
         if row.get("precision") == "fp32":
             baselines.setdefault(_method(row), row)
+            of_cell.setdefault(_method(row, _CELL), row)
     result = []
     for row in rows:
         base = baselines.get(_method(row), {})
+        if row.get("basis") not in EVIDENCE:
+            base = of_cell.get(_method(row, _CELL), {})
         speed = ratios.of(base, row, LATENCY.key, LATENCY.low, LATENCY.high)
         memory = ratios.of(row, base, MEMORY.key, MEMORY.low, MEMORY.high)
         result.append(
@@ -95,7 +108,9 @@ def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
             }
         )
     several = len({row.get("hardware") for row in result}) > 1
-    named = [{**row, "named": _named(row, device=several)} for row in result]
+    runtimes = {(row.get("platform"), row.get("runtime")) for row in result}
+    apart = {platform for platform, _ in runtimes if sum(other == platform for other, _ in runtimes) > 1}
+    named = [{**row, "named": _named(row, device=several, software=row.get("platform") in apart)} for row in result]
     return sorted(
         named, key=lambda row: (str(row.get("hardware")), str(row.get("platform")), row[LATENCY.key] or float("inf"))
     )
@@ -105,14 +120,15 @@ def _verified(row: Row) -> tuple[Any, ...]:
     return row["hardware"], row["platform"], row["precision"]
 
 
-def _named(row: Row, *, device: bool) -> str:
+def _named(row: Row, *, device: bool, software: bool = False) -> str:
     words = [device_name(str(row["hardware"]))] * device
-    words += [str(row.get("platform")), str(row.get("precision")), *["compiled"] * bool(row.get("compiled"))]
+    words += [str(row.get("platform")), *[str(row.get("runtime"))] * (software and bool(row.get("runtime")))]
+    words += [str(row.get("precision")), *["compiled"] * bool(row.get("compiled"))]
     return " · ".join(filter(None, [*words, loads.arrivals(row)]))
 
 
-def _method(row: Row) -> tuple[Any, ...]:
-    return tuple(row.get(key) or False for key in _METHOD)
+def _method(row: Row, keys: Sequence[str] = _METHOD) -> tuple[Any, ...]:
+    return tuple(row.get(key) or False for key in keys)
 
 
 def output_check(row: Row) -> str:

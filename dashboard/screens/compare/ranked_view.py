@@ -111,7 +111,9 @@ def _of_model(request: Comparison, metric: Metric, at: int, *, alone: bool) -> F
         return Found([], 0, 0, {}, [])
     rows = [cast("ComparedRow", {**row, "model": request.model}) for row in rows]
     notes = [f"Only what was measured is shown: {result.unpredicted}"] if result.unpredicted else []
-    return Found(rows, result.total, result.variants, comparison.known(request, at)["whole"], notes)
+    known = comparison.known(request, at)
+    notes += comparison.slower_words(known.get("slower_precisions") or (), several=not request.hw)
+    return Found(rows, result.total, result.variants, known["whole"], notes)
 
 
 def _none(request: Comparison, metric: Metric, total: int) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "named",
     "rows",
     "sentence",
+    "slower_words",
     "wants_estimates",
 ]
 
@@ -51,6 +52,7 @@ TELLING = {
 MOST_ASKED = 1000
 DRAWN = 10
 """Rows in the picture; the table has all."""
+MOST_SLOWER = 3
 MOST = 100
 """Rows that one comparison holds: the service ranks and cuts."""
 _LESS = {MEMORY: "smaller", ENERGY: "less", TOKEN_ENERGY: "less"}
@@ -192,6 +194,14 @@ def wants_estimates(comparison: Comparison, rows: Sequence[ComparedRow]) -> bool
     return comparison.basis == "all" or (
         comparison.basis == "auto" and any(name not in seen for name in devices_of(comparison))
     )
+
+
+def slower_words(slower: Sequence[Row], *, several: bool) -> list[str]:
+    """Return sentences on the precisions that are slower than fp32, the worst first, with the device where there are several."""
+    return [
+        f"{device_name(str(item['hardware']))}: {item['sentence']}." if several else f"{item['sentence']}."
+        for item in slower[:MOST_SLOWER]
+    ]
 
 
 def best_of_each(rows: Sequence[ComparedRow]) -> list[ComparedRow]:

@@ -11,7 +11,7 @@ from dashboard.screens.recommend.words import RankedRow, energy_doubt, number, p
 from dashboard.tables.result_table import Column, filled
 from domain.catalogues import hardware
 from presentation import formatting, loads
-from presentation.answer_words import evidence_words, short_name
+from presentation.answer_words import evidence_words, short_name, software_names
 from presentation.charts import ENERGY, LATENCY
 
 __all__ = ["every_column", "options_table"]
@@ -43,6 +43,7 @@ def options_table(
 
     `call` is the kind of the call, which decides the unit of the rate; the `energy` of an item has a column where it was asked for.
     """
+    software = software_names((row.get("platform"), row.get("runtime"), row.get("browser")) for row in rows)
     rate, dollars = _RATES.get(call, _ITEMS), formatting.price_scale("")
     if all(number(row, rate.key) is None for row in rows):
         rate = _ITEMS
@@ -64,7 +65,7 @@ def options_table(
             shown=[rate.words(number(row, rate.key)) for row in rows],
         ),
         *([_energy(rows)] if energy else []),
-        Column(head="Runs as", values=[_runs(row) for row in rows]),
+        Column(head="Runs as", values=list(map(_runs, rows, software))),
         _surely(rows, "Meets limits"),
         Column(head="Evidence", values=[evidence_words(row.get("basis"), row.get("origin")) for row in rows]),
         Column(
@@ -108,10 +109,12 @@ def _filled(column: Column) -> bool:
     return any(value is not None for value in column.values) or column.head == "Runs as"
 
 
-def _runs(row: RankedRow) -> str:
+def _runs(row: RankedRow, software: str | None) -> str:
     precision = None if row.get("precision") == "unknown" else row.get("precision")
     how = " ".join(filter(None, [precision, "compiled" if row.get("compiled") else None]))
-    return " · ".join(filter(None, [row.get("platform"), how, loads.batch_words(cast("dict[str, Any]", row))]))
+    return " · ".join(
+        filter(None, [row.get("platform"), software, how, loads.batch_words(cast("dict[str, Any]", row))])
+    )
 
 
 def _latency(rows: Sequence[RankedRow], key: str, head: str) -> Column:
@@ -199,6 +202,7 @@ def every_column(rows: Sequence[RankedRow]) -> list[Column]:
         figures.append(Column(head=head, values=values, shown=[words(value) for value in values]))
     texts: dict[str, Callable[[RankedRow], str | None]] = {
         "Platform": lambda row: row.get("platform"),
+        "Software": lambda row: row.get("runtime"),
         "Precision": lambda row: row.get("precision"),
         "Compiled": lambda row: "yes" if row.get("compiled") else None,
         "Load": lambda row: loads.batch_words(cast("dict[str, Any]", row)),

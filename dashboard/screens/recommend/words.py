@@ -50,6 +50,8 @@ class RankedRow(TypedDict, total=False):
     compiled: bool
     runtime: str | None
     runtime_version: str | None
+    browser: str | None
+    browser_version: str | None
     batch_size: int | None
     steps: int | None
     concurrency: int | None

@@ -166,3 +166,51 @@ def test_a_length_filters_and_what_a_model_has_is_counted(client, model, build):
     assert [row["latency_ms"] for row in batches["rows"]] == [4.0]
     models = client.compare_models(answer["rows"][0]["hardware"], sequence_length=384)
     assert all(row["sequence_length"] == 384 for row in models["rows"])
+
+
+def in_a_browser(build, model, browser, platform="wasm", **over):
+    event = build.measurement(model=model, platform=platform, **over)
+    event["data"]["execution"]["options"] = {"browser": browser, "browser_version": "153.0"}
+    if over.get("precision", "fp32") != "fp32":
+        event["data"]["execution"]["options"] |= {"quantization": "onnxruntime.quantize_dynamic"}
+    return event
+
+
+def test_pages_are_told_apart_by_browser_and_web_is_all_of_their_platforms(client, model, build):
+    position = posted(
+        client,
+        build.measurement(model=model, p50=1.0),
+        in_a_browser(build, model, "chromium", p50=2.0),
+        in_a_browser(build, model, "firefox", p50=3.0),
+        in_a_browser(build, model, "chromium", "webnn", p50=1.5),
+    )
+    answer = client.compare_hardware(model, min_position=position)
+    assert [(row["platform"], row["browser"]) for row in answer["rows"]] == [
+        ("cpu", None),
+        ("webnn", "chromium"),
+        ("wasm", "chromium"),
+        ("wasm", "firefox"),
+    ]
+    assert set(answer["differs"]["browser"]) == {None, "chromium", "firefox"}
+    web = client.compare_hardware(model, min_position=position, platform="web")
+    assert [row["platform"] for row in web["rows"]] == ["webnn", "wasm", "wasm"]
+    ranked = client.recommend(model, platform="web", per_hardware=False)["ranked"]
+    assert [(row["platform"], row["browser"], row["latency_ms"]) for row in ranked] == [
+        ("webnn", "chromium", 1.5),
+        ("wasm", "chromium", 2.0),
+        ("wasm", "firefox", 3.0),
+    ]
+
+
+def test_a_precision_that_is_slower_than_fp32_is_said_with_both_figures(client, model, build):
+    plain, slow = (
+        in_a_browser(build, model, "chromium", precision=precision, p50=p50)
+        for precision, p50 in (("fp32", 1.75), ("int8", 8.3))
+    )
+    position = posted(client, plain, slow)
+    (slower,) = client.compare_hardware(model, min_position=position)["slower_precisions"]
+    assert slower["ratio"] == pytest.approx(8.3 / 1.75)
+    assert slower["evidence"] == [slow["id"], plain["id"]]
+    answer = client.recommend(model, platform="web", per_hardware=False)
+    assert slower["sentence"] in answer["notes"]
+    assert client.compare_hardware(model, platform="cpu")["slower_precisions"] == []

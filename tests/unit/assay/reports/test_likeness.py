@@ -66,6 +66,17 @@ def test_fp32_is_the_baseline_only_with_the_same_software(row: Any) -> None:
         assert likeness.over_fp32([row(10.0), row(5.0, precision="bf16", **other)]) == []
 
 
+def test_how_weights_were_quantised_follows_from_the_precision_and_hides_no_baseline(row: Any) -> None:
+    chromium, quantised = (
+        {"browser": "chromium"},
+        {"browser": "chromium", "quantization": "onnxruntime.quantize_dynamic"},
+    )
+    (pair,) = likeness.over_fp32([row(1.75, options=chromium), row(8.3, precision="int8", options=quantised)])
+    assert (pair["factor"], pair["differs"]) == (pytest.approx(1.75 / 8.3), None)
+    other = row(8.3, precision="int8", options={**quantised, "browser": "firefox"})
+    assert likeness.over_fp32([row(1.75, options=chromium), other]) == []
+
+
 def test_a_training_step_is_counted_in_inference_calls(row: Any) -> None:
     step = row(30.0, mode="training", scenario=None, optimizer="adamw")
     (pair,) = likeness.training_over_inference([row(10.0), step])
