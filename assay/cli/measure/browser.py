@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import rich_click as click
 
+from assay.cli.measure.browser_example import example
 from assay.cli.measure.browser_links import accept, devices, link, links, revoke
 from assay.cli.measure.browser_setup import check, install
 
@@ -17,6 +18,7 @@ def browser() -> None:
 
 browser.add_command(install)
 browser.add_command(check)
+browser.add_command(example)
 browser.add_command(link)
 browser.add_command(links)
 browser.add_command(revoke)

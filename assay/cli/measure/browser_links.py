@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from assay.client import Client
     from domain.answers.links import MadeLink
 
-__all__ = ["accept", "devices", "link", "links", "revoke"]
+__all__ = ["BUILDS", "accept", "devices", "digest_of", "in_one_file", "input_names", "link", "links", "revoke"]
 
 POOL = 64
 """Inputs of a model; each device gets eight of them."""
 _DURATION = re.compile(r"([0-9]{1,5})([mhd])")
 _SECONDS = {"m": 60, "h": 3600, "d": 86400}
-_BUILDS = {
+BUILDS = {
     "wasm": ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"),
     "webgpu": ("ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm"),
     "webnn": ("ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm"),
@@ -128,9 +128,9 @@ def link(models: tuple[str, ...], server: str | None, token: str | None, as_json
 
 def _backends(text: str) -> list[str]:
     words = list(dict.fromkeys(word.strip() for word in text.split(",")))
-    unknown = [word for word in words if word not in _BUILDS]
+    unknown = [word for word in words if word not in BUILDS]
     if unknown:
-        raise UsageError(f"{unknown[0]!r} is no backend.", field="backend", remedy=f"Choose of {', '.join(_BUILDS)}.")
+        raise UsageError(f"{unknown[0]!r} is no backend.", field="backend", remedy=f"Choose of {', '.join(BUILDS)}.")
     return words
 
 
@@ -151,12 +151,12 @@ def _runtime(folder: Path | None, backends: Sequence[str]) -> tuple[Path, str]:
         raise UsageError(
             f"{folder} has no {missing[0]}.", field="runtime", remedy="Name the folder `dist` of onnxruntime-web."
         )
-    match = re.search(r"ONNX Runtime Web v([\w.-]+)", (folder / _BUILDS[backends[0]][0]).read_text("utf-8")[:2000])
+    match = re.search(r"ONNX Runtime Web v([\w.-]+)", (folder / BUILDS[backends[0]][0]).read_text("utf-8")[:2000])
     return folder, match[1] if match else folder.name.removeprefix("onnxruntime-web-")
 
 
 def _parts(backend: str) -> list[tuple[str, str]]:
-    return list(zip(("module", "mjs", "wasm"), _BUILDS[backend], strict=True))
+    return list(zip(("module", "mjs", "wasm"), BUILDS[backend], strict=True))
 
 
 def _sent(client: Client, path: Path, name: str) -> LinkFile:
@@ -318,8 +318,8 @@ def _prepared(name: str, precision: str, sizes: dict[str, Any], folder: Path) ->
     if precision == "int8":
         quantize(path, folder / "int8.onnx")
         path = folder / "int8.onnx"
-    path = _in_one_file(path, folder)
-    names = _input_names(path)
+    path = in_one_file(path, folder)
+    names = input_names(path)
     arrays: dict[str, Any] = {}
     for at in range(POOL):
         inputs = make_inputs(built, workload, seed=at + 1)
@@ -334,14 +334,14 @@ def _prepared(name: str, precision: str, sizes: dict[str, Any], folder: Path) ->
         model=built.model(),
         workload=workload,
         precision=precision,
-        file=LinkFile(name="model.onnx", digest=_digest(path), size=path.stat().st_size),
-        pool=_digest(pool),
+        file=LinkFile(name="model.onnx", digest=digest_of(path), size=path.stat().st_size),
+        pool=digest_of(pool),
         tolerance=ReferenceRule(cosine=rule.cosine, relative=rule.relative),
     )
     return Prepared(linked=linked, path=path, pool_path=pool)
 
 
-def _in_one_file(path: Path, folder: Path) -> Path:
+def in_one_file(path: Path, folder: Path) -> Path:
     """Return the model with its weights inside: a page fetches one file."""
     import onnx
 
@@ -357,13 +357,14 @@ def _in_one_file(path: Path, folder: Path) -> Path:
     return whole
 
 
-def _input_names(path: Path) -> set[str]:
+def input_names(path: Path) -> set[str]:
     """Return the inputs of the graph; what exporting found to have no effect is none."""
     import onnx
 
     return {item.name for item in onnx.load(str(path), load_external_data=False).graph.input}
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file as links and pages name it."""
     with path.open("rb") as handle:
         return f"sha256:{hashlib.file_digest(handle, 'sha256').hexdigest()}"

@@ -10,6 +10,7 @@
 //   features    {kind, fft, hop, mels, filters, sound, batch, repeats, reply}: what of features.mjs to time, with addresses of values
 //   progress_ms how often to say how far loading and a series are; null for never
 //   in_turn     true to fetch file after file and then the runtime, in place of all at once
+//   log_level   of onnxruntime, verbose where nothing is said: `observe` reads it
 // A message is {kind, key, …}; kinds: environment, phase, progress, outputs, samples, log, done, failed.
 //
 // `measure` runs one task (a link); `follow` asks for one after the other (a driver) and keeps the session between them.

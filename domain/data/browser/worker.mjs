@@ -190,7 +190,7 @@ async function load() {
   if (task.in_turn) { opened = await model(); ort = await runtime(); } else [opened, ort] = await Promise.all([model(), runtime()]);
   const wasmPaths = { mjs: task.runtime.mjs, wasm: task.runtime.wasm };
   Object.assign(ort.env.wasm, { numThreads: task.threads ?? 1, wasmPaths, proxy: false });
-  ort.env.logLevel = "verbose";
+  ort.env.logLevel = task.log_level ?? "verbose";
   say("phase", { stage: "load", ms: performance.now() - start, ...loaded });
 }
 
