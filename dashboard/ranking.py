@@ -152,7 +152,7 @@ def rows_of(answer: Recommendation, unit: PriceUnit, metric: Metric = LATENCY) -
 
 def _told_apart(row: RankedRow, software: str | None) -> RankedRow:
     words = " · ".join(filter(None, [software, row.get("distinct")]))
-    return cast("RankedRow", {**row, "distinct": words} if words else row)
+    return cast("RankedRow", {**row, "software": software, "distinct": words} if words else row)
 
 
 def priced(option: RankedOption | FrontOption, unit: PriceUnit) -> RankedRow:

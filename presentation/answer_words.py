@@ -39,13 +39,17 @@ LEAST_USD = 1e-3
 def software_names(rows: Iterable[tuple[str | None, str | None, str | None]]) -> list[str | None]:
     """Return the browser or the runtime of rows of (platform, runtime, browser).
 
-    The runtime is None where all rows of the platform have the same one, which then tells nothing apart.
+    The runtime is None where all rows of the platform have the same one and it is the usual one: torch on `cpu`.
     """
     listed = list(rows)
     runtimes: dict[str | None, set[str | None]] = {}
     for platform, runtime, _ in listed:
         runtimes.setdefault(platform, set()).add(runtime)
-    return [browser or (runtime if len(runtimes[platform]) > 1 else None) for platform, runtime, browser in listed]
+
+    def says(platform: str | None, runtime: str | None) -> bool:
+        return len(runtimes[platform]) > 1 or (platform == "cpu" and runtime != "torch")
+
+    return [browser or (runtime if says(platform, runtime) else None) for platform, runtime, browser in listed]
 
 
 class PriceUnit(NamedTuple):

@@ -12,7 +12,7 @@ from dashboard.screens.compare import query
 from dashboard.tables.result_table import Column, filled
 from dashboard.work import Work, estimated, most_frequent, most_measured, work_of
 from presentation import formatting, loads
-from presentation.answer_words import device_name, evidence_words
+from presentation.answer_words import device_name, evidence_words, software_names
 from presentation.charts import LATENCY, MEMORY, Metric, Row, name_of
 
 __all__ = ["LESS_MEMORY", "SPEED", "Precisions", "beside_fp32", "columns", "find", "output_check", "sentence"]
@@ -34,7 +34,7 @@ LESS_MEMORY = Metric(
     "smaller is better",
 )
 _CELL = ("hardware", "hardware_count", "platform", "compiled", "concurrency", "arrival_rate_per_s")
-_METHOD = (*_CELL, "runtime")
+_METHOD = (*_CELL, "software")
 """What a row has to share with the fp32 that it stands beside: in other software or under another load a call takes another time."""
 
 
@@ -86,6 +86,7 @@ def _fastest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Add to each row its speed and memory over fp32 on the same platform, compiled alike, under the same load; evidence is preferred."""
+    rows = [{**row, "software": _software(row)} for row in rows]
     baselines: dict[Any, Row] = {}
     of_cell: dict[Any, Row] = {}
     for row in sorted(rows, key=lambda row: row.get("basis") not in EVIDENCE):
@@ -108,9 +109,8 @@ def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
             }
         )
     several = len({row.get("hardware") for row in result}) > 1
-    runtimes = {(row.get("platform"), row.get("runtime")) for row in result}
-    apart = {platform for platform, _ in runtimes if sum(other == platform for other, _ in runtimes) > 1}
-    named = [{**row, "named": _named(row, device=several, software=row.get("platform") in apart)} for row in result]
+    names = software_names((row.get("platform"), row.get("software"), row.get("browser")) for row in result)
+    named = [{**row, "named": _named(row, name, device=several)} for row, name in zip(result, names, strict=True)]
     return sorted(
         named, key=lambda row: (str(row.get("hardware")), str(row.get("platform")), row[LATENCY.key] or float("inf"))
     )
@@ -120,9 +120,14 @@ def _verified(row: Row) -> tuple[Any, ...]:
     return row["hardware"], row["platform"], row["precision"]
 
 
-def _named(row: Row, *, device: bool, software: bool = False) -> str:
+def _software(row: Row) -> str:
+    """The runtime without its version, and the browser."""
+    return " ".join(filter(None, [str(row.get("runtime") or "").partition(" ")[0], row.get("browser")]))
+
+
+def _named(row: Row, software: str | None, *, device: bool) -> str:
     words = [device_name(str(row["hardware"]))] * device
-    words += [str(row.get("platform")), *[str(row.get("runtime"))] * (software and bool(row.get("runtime")))]
+    words += [str(row.get("platform")), software or ""]
     words += [str(row.get("precision")), *["compiled"] * bool(row.get("compiled"))]
     return " · ".join(filter(None, [*words, loads.arrivals(row)]))
 

@@ -11,7 +11,7 @@ from dashboard.screens.recommend.words import RankedRow, energy_doubt, number, p
 from dashboard.tables.result_table import Column, filled
 from domain.catalogues import hardware
 from presentation import formatting, loads
-from presentation.answer_words import evidence_words, short_name, software_names
+from presentation.answer_words import evidence_words, short_name
 from presentation.charts import ENERGY, LATENCY
 
 __all__ = ["every_column", "options_table"]
@@ -43,7 +43,6 @@ def options_table(
 
     `call` is the kind of the call, which decides the unit of the rate; the `energy` of an item has a column where it was asked for.
     """
-    software = software_names((row.get("platform"), row.get("runtime"), row.get("browser")) for row in rows)
     rate, dollars = _RATES.get(call, _ITEMS), formatting.price_scale("")
     if all(number(row, rate.key) is None for row in rows):
         rate = _ITEMS
@@ -65,7 +64,7 @@ def options_table(
             shown=[rate.words(number(row, rate.key)) for row in rows],
         ),
         *([_energy(rows)] if energy else []),
-        Column(head="Runs as", values=list(map(_runs, rows, software))),
+        Column(head="Runs as", values=[_runs(row) for row in rows]),
         _surely(rows, "Meets limits"),
         Column(head="Evidence", values=[evidence_words(row.get("basis"), row.get("origin")) for row in rows]),
         Column(
@@ -109,11 +108,11 @@ def _filled(column: Column) -> bool:
     return any(value is not None for value in column.values) or column.head == "Runs as"
 
 
-def _runs(row: RankedRow, software: str | None) -> str:
+def _runs(row: RankedRow) -> str:
     precision = None if row.get("precision") == "unknown" else row.get("precision")
     how = " ".join(filter(None, [precision, "compiled" if row.get("compiled") else None]))
     return " · ".join(
-        filter(None, [row.get("platform"), software, how, loads.batch_words(cast("dict[str, Any]", row))])
+        filter(None, [row.get("platform"), row.get("software"), how, loads.batch_words(cast("dict[str, Any]", row))])
     )
 
 

@@ -30,7 +30,7 @@ __all__ = [
 class RankedRow(TypedDict, total=False):
     """An option of an answer as it is drawn: the members of `domain.answers.RankedOption`, and what follows from them.
 
-    `rank_band` is the rank, or the ranks that it shares; `distinct` what tells it from a row of the same name; `asked` what
+    `rank_band` is the rank, or the ranks that it shares; `distinct` what tells it from a row of the same name, and `software` the runtime or browser of it; `asked` what
     was asked for where something else ran; `unit_usd` what a unit of the work costs, and `price_unit` that unit;
     `picked` a named pick, `added` a device that the reader put beside the answer. Times in ms, memory in bytes, energy in J, power in W, prices in US dollars.
     """
@@ -50,6 +50,7 @@ class RankedRow(TypedDict, total=False):
     compiled: bool
     runtime: str | None
     runtime_version: str | None
+    software: str | None
     browser: str | None
     browser_version: str | None
     batch_size: int | None

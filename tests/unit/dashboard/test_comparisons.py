@@ -112,6 +112,17 @@ def test_a_precision_stands_beside_fp32_under_its_own_load() -> None:
     assert sorted(told(precisions.columns(found))["Precision"]) == sorted(ratio)
 
 
+def test_a_precision_stands_beside_fp32_of_its_own_runtime_and_browser() -> None:
+    web = {"platform": "wasm", "runtime": "onnxruntime-web 1.30.0"}
+    rows = [
+        row(latency=1.0, runtime="onnxruntime 1.23"), row(latency=2.0, precision="int8", runtime="onnxruntime 1.23"),
+        row(latency=4.0, runtime="torch 2.9"), row(latency=1.0, precision="int8", runtime="torch 2.9"),
+        row(latency=4.0, **web, browser="chromium"), row(latency=5.0, precision="int8", **web, browser="firefox"),
+    ]  # fmt: skip
+    ratio = {one["named"]: one["speed_ratio"] for one in precisions.beside_fp32(rows) if one["precision"] == "int8"}
+    assert ratio == {"cpu · onnxruntime · int8": 0.5, "cpu · torch · int8": 4.0, "wasm · firefox · int8": None}
+
+
 def test_a_line_stops_scaling_where_no_doubling_helps_any_more() -> None:
     # 100/s, 104/s, 180/s, 185/s: the first doubling brings little, the second much, so it stops at 4.
     found = line(row(1, 10.0), row(2, 2000 / 104), row(4, 4000 / 180), row(8, 8000 / 185, basis="predicted"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from domain.answers import Call, Figures, Front, Pick, RankedOption, Recommendation, Workload
-from presentation.answer_words import device_name, evidence_words, price_unit, short_name, unit_price
+from presentation.answer_words import device_name, evidence_words, price_unit, short_name, software_names, unit_price
 
 
 def test_devices_have_the_names_that_people_use() -> None:
@@ -81,3 +81,16 @@ def test_all_prices_of_an_answer_are_of_one_unit() -> None:
     answer = answer_of(Call(unit="forward pass", what="", items={}), Workload(mode="inference", image_size=224), *rows)
     prices = [unit_price(row, price_unit(answer)) for row in rows]
     assert prices == ["$0.250 / M images", "$25,000 / M images"]
+
+
+def test_software_is_named_by_browser_and_where_a_platform_has_more_than_the_usual_one():
+    rows = [
+        ("wasm", "onnxruntime-web", "chromium"),
+        ("wasm", "onnxruntime-web", "firefox"),
+        ("openvino", "openvino", None),
+        ("cpu", "torch", None),
+        ("cpu", "onnxruntime", None),
+    ]
+    assert software_names(rows) == ["chromium", "firefox", None, "torch", "onnxruntime"]
+    assert software_names([("cpu", "torch", None)]) == [None]
+    assert software_names([("cpu", "onnxruntime", None)]) == ["onnxruntime"]
