@@ -111,7 +111,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def decoded_options(options: Any) -> dict[str, Any]:
-    """Return the options of an execution, from the JSON text of a table too; empty where there are none."""
+    """Return the options of an execution, or an execution itself, from the JSON text of a table too; empty where there are none."""
     document = msgspec.json.decode(options) if isinstance(options, str | bytes) else options
     return document if isinstance(document, dict) else {}
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from domain.configuration import browser_of, decoded_options
 from domain.metrics import METRICS
 
 __all__ = ["FIGURES", "Figure", "FigureColumn", "described", "figure_of", "interval_of", "row_of"]
@@ -164,7 +165,9 @@ def described(row: Mapping[str, Any]) -> str:
     ]
     count = int(row.get("hardware_count") or 1)
     hardware = f"{count}x {row['hardware_id']}" if count > 1 else str(row["hardware_id"])
+    browser = browser_of(row.get("options") or decoded_options(row.get("execution")).get("options"))[0]
     how = [str(row["platform"]), *filter(None, (row.get("precision"), row.get("runtime_name")))]
+    how += [f"in {browser}"] if browser else []
     how += ["compiled"] if row.get("compiled") else []
     how += [f"{row['threads']:.15g} threads"] if row.get("threads") is not None else []
     return " ".join([str(row["model_id"]), str(row["mode"]), *work, "on", hardware, *how])

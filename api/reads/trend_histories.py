@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.comparison.comparison_input import alike_of
+from domain.configuration import browser_of, decoded_options
 from domain.measured import STATED
 from ingest.projection import Tables
 
@@ -67,6 +68,7 @@ def begun(row: Mapping[str, Any]) -> Row:
         "hardware": row["hardware_id"],
         "hardware_id": row["hardware_id"],
         "runtime": row["runtime_name"],
+        "browser": browser_of(decoded_options(row["execution"]).get("options"))[0],
         "hardware_stated": row["device"] == STATED,
         "alike": alike_of(row),
         "points": [],

@@ -190,7 +190,7 @@ def _json(value: Any) -> Any:
 
 
 def alike_of(row: Row) -> str:
-    """Return the name of a row's configuration without the runtime's version."""
+    """Return the name of a row's configuration without the version of the runtime, and of the browser that it ran in."""
     parts = _said(row["workload"]), _unversioned(row["execution"])
     return configuration_key(*parts, str(row["model_id"]), str(row["hardware_id"]), int(row["hardware_count"] or 1))[1]
 
@@ -204,6 +204,9 @@ def _unversioned(execution: Any) -> str:
         return _unversioned_in(execution)
     runtime = execution.get("runtime")
     document = {"runtime": {name: value for name, value in runtime.items() if name != "version"}} if runtime else {}
+    options = execution.get("options")
+    if options and "browser_version" in options:
+        document["options"] = {name: value for name, value in options.items() if name != "browser_version"}
     return canonical_part({**execution, **document})
 
 

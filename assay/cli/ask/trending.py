@@ -13,6 +13,7 @@ from assay.cli.output import answers, grid, print_json, say
 from assay.cli.output_files import OutputFile, overwritable
 from assay.cli.tables import comparison_table
 from presentation import formatting, loads
+from presentation.answer_words import software_names
 
 __all__ = ["sparkline", "trends"]
 
@@ -101,7 +102,8 @@ def _tell_lines(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -
     words = ("faster", "slower") if metric.endswith(("_ms", "_per_s")) else ("better", "worse")
     rows = []
     ordered = sorted(lines, key=lambda line: -len(line["points"]))
-    for line in ordered[:MOST_LINES]:
+    names = software_names((line["platform"], line["runtime"], line.get("browser")) for line in ordered)
+    for line, name in list(zip(ordered, names, strict=True))[:MOST_LINES]:
         points = line["points"]
         values = [point["value"] for point in points]
         below, above = (values[-1], values[0]) if smaller else (values[0], values[-1])
@@ -110,7 +112,7 @@ def _tell_lines(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -
         rows.append(
             [
                 loads.hardware_words(line, str(line["hardware"])),
-                str(line["platform"]),
+                " ".join(filter(None, (str(line["platform"]), name))),
                 str(line["precision"] or formatting.MISSING),
                 formatting.count(line["batch_size"]),
                 _work(line),

@@ -17,6 +17,7 @@ import rich_click as click
 from assay.cli.measure.browser_links import BUILDS, digest_of, in_one_file, input_names
 from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from assay.cli.output_files import OutputFile, overwritable
 from domain.answers.links import ReferenceRule
 from domain.configuration import Workload
 from domain.errors import UnknownModel, UsageError
@@ -96,7 +97,11 @@ Examples:
 )
 @click.argument("model")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="A folder that is new or empty."
+    "--out",
+    required=True,
+    type=OutputFile(folder=True, parents=True),
+    metavar="DIR",
+    help="A folder that is new or empty; with --force files of the same names are replaced.",
 )
 @click.option(
     "--precision",
@@ -111,11 +116,13 @@ Examples:
 )
 @click.option("--sequence-length", type=click.IntRange(1, 8192), help="Tokens of a text; else the model's usual.")
 @click.option("--image-size", type=click.IntRange(1, 4096), help="Side of an image in pixels; else the model's usual.")
+@overwritable
 @served
 @as_json
 def example(
     model: str,
     out: Path,
+    force: bool,
     precisions: list[str],
     hardware: str | None,
     sequence_length: int | None,
@@ -132,7 +139,8 @@ def example(
     from runner.browser.locations import ONNXRUNTIME_WEB, onnxruntime_web
 
     named = _precisions(precisions)
-    _check_empty(out)
+    if not force:
+        _check_empty(out)
     runtime = onnxruntime_web()
     sizes = {"sequence_length": sequence_length, "image_size": image_size}
     with tempfile.TemporaryDirectory(prefix="assay-example-") as work:
@@ -248,7 +256,9 @@ def _precisions(words: Sequence[str]) -> list[str]:
 
 def _check_empty(out: Path) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} is there and not empty.", field="out", remedy="Name a folder that is new or empty.")
+        raise UsageError(
+            f"{out} is there and not empty.", field="out", remedy="Name a folder that is new or empty, or add --force."
+        )
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):

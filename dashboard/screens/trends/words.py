@@ -69,6 +69,8 @@ _KEY = 12
 _DIRECTIONS = {"ms": ("longer", "shorter"), "s": ("higher", "lower")}
 """Words for a greater and a smaller value, by the end of the metric's name."""
 _DISTINCT = {
+    "runtime": "",
+    "browser": "",
     "mode": "",
     "sequence_length": "length",
     "image_size": "size",

@@ -214,3 +214,12 @@ def test_a_precision_that_is_slower_than_fp32_is_said_with_both_figures(client, 
     answer = client.recommend(model, platform="web", per_hardware=False)
     assert slower["sentence"] in answer["notes"]
     assert client.compare_hardware(model, platform="cpu")["slower_precisions"] == []
+
+
+def test_a_history_names_its_browser_and_goes_on_under_a_newer_one(client, model, build):
+    events = [in_a_browser(build, model, name, p50=2.0) for name in ("chromium", "chromium", "firefox")]
+    events[1]["data"]["execution"]["options"]["browser_version"] = "154.0"
+    position = posted(client, *events)
+    lines = client.trends(model, min_position=position)["lines"]
+    assert [line["browser"] for line in lines] == ["chromium", "chromium", "firefox"]
+    assert lines[0]["alike"] == lines[1]["alike"] != lines[2]["alike"]
