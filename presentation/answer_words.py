@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from domain.answers import Figures, FrontOption, Pick, RankedOption, Recommendation
 from domain.catalogues import hardware
+from domain.vocabulary import IN_BROWSERS
 from presentation import formatting
 from presentation.palette import ORIGIN_WORDS
 
@@ -182,6 +183,8 @@ def _speed(row: RankedOption, answer: Recommendation) -> str:
 def _runs(row: RankedOption) -> str:
     precision = None if row.precision in (None, "unknown") else row.precision
     parts = [f"{precision}{' compiled' if row.compiled else ''}"] if precision else []
+    if row.platform in IN_BROWSERS:
+        parts.insert(0, f"{row.platform} in {row.browser}" if row.browser else row.platform)
     if row.concurrency is not None:
         parts.append(f"{row.concurrency} at a time")
     elif row.batch_size is not None:

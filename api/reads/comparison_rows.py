@@ -170,6 +170,7 @@ def compared_row(row: Mapping[str, Any]) -> Row:
         "mode": row["mode"],
         "scenario": row["scenario"],
         **_load(row),
+        "device": row["device"],
         "hardware_stated": row["device"] == STATED,
         "sequence_length": row["sequence_length"],
         "image_size": row["image_size"],

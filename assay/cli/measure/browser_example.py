@@ -21,6 +21,7 @@ from assay.cli.output_files import OutputFile, overwritable
 from domain.answers.links import ReferenceRule
 from domain.configuration import Workload
 from domain.errors import UnknownModel, UsageError
+from domain.measured import STATED
 from domain.vocabulary import precision_named
 from presentation import formatting
 
@@ -183,7 +184,7 @@ def in_order(
         row for row in rows if row["platform"] in UNMEASURED and row["precision"] in precisions and row["latency_ms"]
     ]
     usable = [row for row in usable if hardware in (None, row["hardware"])]
-    software = [row for row in usable if row["platform"] == "webgpu" and row["hardware_kind"] == "cpu"]
+    software = [row for row in usable if row["platform"] == "webgpu" and _may_be_software(row)]
     usable = [row for row in usable if row not in software]
     device = hardware or _most_measured(usable)
     usable = [row for row in usable if row["hardware"] == device]
@@ -197,6 +198,12 @@ def in_order(
         for rung in rungs
     }
     return sorted(rungs, key=lambda rung: places[rung.backend]), device if usable else None
+
+
+def _may_be_software(row: Mapping[str, Any]) -> bool:
+    """Whether the adapter was the processor; a row of a link says so by its verdict alone."""
+    device = str(row["device"] or "")
+    return device.startswith("cpu") or (device == STATED and row["verdict"] == "suspect")
 
 
 def _most_measured(rows: Iterable[Mapping[str, Any]]) -> str | None:

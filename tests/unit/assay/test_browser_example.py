@@ -15,7 +15,7 @@ def row(platform, latency, precision="fp32", **over):
         "platform": platform,
         "precision": precision,
         "hardware": "here",
-        "hardware_kind": "gpu",
+        "device": "amd rdna-3",
         "latency_ms": latency,
         "latency_ms_low": latency,
         "latency_ms_high": latency,
@@ -57,8 +57,11 @@ def test_a_backend_takes_its_fastest_precision_of_those_exported_and_valid_rows_
     assert (rungs[0].precision, rungs[0].evidence.row) == ("fp32", "webnn-fp32-1.75")
 
 
-def test_a_software_adapter_says_nothing_of_webgpu():
-    rungs, _ = in_order([row("webgpu", 0.1, hardware_kind="cpu"), row("wasm", 3.0, hardware_kind="cpu")], ["fp32"], {})
+@pytest.mark.parametrize(
+    "adapter", [{"device": "cpu (google swiftshader)"}, {"device": "stated", "verdict": "suspect"}]
+)
+def test_a_software_adapter_says_nothing_of_webgpu(adapter):
+    rungs, _ = in_order([row("webgpu", 0.1, **adapter), row("wasm", 3.0, device="cpu")], ["fp32"], {})
     assert [rung.backend for rung in rungs] == ["wasm", "webnn", "webgpu"]
     assert rungs[2].evidence is None
     assert "software adapter" in rungs[2].note

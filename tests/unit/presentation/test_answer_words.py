@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from domain.answers import Call, Figures, Front, Pick, RankedOption, Recommendation, Workload
-from presentation.answer_words import device_name, evidence_words, price_unit, short_name, software_names, unit_price
+from presentation.answer_words import (
+    device_name,
+    evidence_words,
+    pick_words,
+    price_unit,
+    short_name,
+    software_names,
+    unit_price,
+)
 
 
 def test_devices_have_the_names_that_people_use() -> None:
@@ -94,3 +102,18 @@ def test_software_is_named_by_browser_and_where_a_platform_has_more_than_the_usu
     assert software_names(rows) == ["chromium", "firefox", None, "torch", "onnxruntime"]
     assert software_names([("cpu", "torch", None)]) == [None]
     assert software_names([("cpu", "onnxruntime", None)]) == ["onnxruntime"]
+
+
+def test_a_pick_in_a_browser_says_in_which() -> None:
+    row = RankedOption(
+        rank=1,
+        configuration="c",
+        hardware="h",
+        platform="webnn",
+        precision="fp32",
+        basis="measured",
+        browser="chromium",
+    )
+    answer = answer_of(Call(unit="forward pass", what="", items={}), Workload(mode="inference"), row)
+    words = pick_words(Pick(name="fastest", option=row, confidence=None, probability=None, next_hardware=None), answer)
+    assert words.runs == "webnn in chromium · fp32"
