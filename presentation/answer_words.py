@@ -184,7 +184,7 @@ def _runs(row: RankedOption) -> str:
     precision = None if row.precision in (None, "unknown") else row.precision
     parts = [f"{precision}{' compiled' if row.compiled else ''}"] if precision else []
     if row.platform in IN_BROWSERS:
-        parts.insert(0, f"{row.platform} in {row.browser}" if row.browser else row.platform)
+        parts.insert(0, f"{row.platform} {row.browser}" if row.browser else row.platform)
     if row.concurrency is not None:
         parts.append(f"{row.concurrency} at a time")
     elif row.batch_size is not None:

@@ -116,4 +116,4 @@ def test_a_pick_in_a_browser_says_in_which() -> None:
     )
     answer = answer_of(Call(unit="forward pass", what="", items={}), Workload(mode="inference"), row)
     words = pick_words(Pick(name="fastest", option=row, confidence=None, probability=None, next_hardware=None), answer)
-    assert words.runs == "webnn in chromium · fp32"
+    assert words.runs == "webnn chromium · fp32"
