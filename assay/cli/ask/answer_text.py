@@ -58,7 +58,7 @@ def _print_picks(answer: Recommendation) -> None:
         ("evidence", "fixed", [row.evidence for row, _ in words]),
         ("confidence", "fixed", [row.confidence for row, _ in words]),
     ]
-    table = fitted(None, columns, ("runs", "evidence"))
+    table = fitted(None, [column for column in columns if any(column[2])], ("runs", "evidence"))
     table.show_header = False
     answers().print(table)
     answers().print()
