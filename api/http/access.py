@@ -164,9 +164,9 @@ class Access(BackgroundTask):
         """Return the token that allows the scope, or None where no token exists; else raise an AccessError.
 
         `writes` says that the request may change something. Requests that a foreign web page made are refused: those
-        that write always, those that read where no token protects the answer.
+        that write always, those that read where no token protects the answer. An open route reads for anybody.
         """
-        if scope == OPEN:
+        if scope == OPEN and not writes:
             return None
         if self._read_at is None:
             await self.refresh()
@@ -175,7 +175,7 @@ class Access(BackgroundTask):
             self._require_host(headers)
         if is_open or writes:
             self._require_same_origin(headers)
-        if is_open:
+        if is_open or scope == OPEN:
             return None
         if self._age_s() > STALE_S:
             raise ServiceUnavailable(
@@ -298,7 +298,8 @@ def address_of(client: Any) -> str:
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     """Litestar guard: check the scope in the route's `opt`, `read` where it says none, and the asker's rate.
 
-    A route with `raw` in its `opt` takes bytes of any media type; a web page cannot send its method unasked.
+    A route with `raw` in its `opt` takes bytes of any media type; a web page cannot send its method unasked. An open route
+    with `json` in its `opt` takes a body that is declared as JSON.
     """
     access: Access = connection.app.state.parts.access
     scope = handler.opt.get("scope", "read")
@@ -308,6 +309,8 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     request = CURRENT.get()
     if request is not None:
         request.token = token
+    if handler.opt.get("json"):
+        require_json(headers)
     if scope != OPEN:
         if not handler.opt.get("raw"):
             require_json(headers)

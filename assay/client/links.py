@@ -40,7 +40,7 @@ class Links(Sharing):
 
     def links(self) -> list[Link]:
         """Return all links, the newest first."""
-        return msgspec.convert(self._get("/v1/links"), list[Link])
+        return msgspec.convert(self._get("/v1/links")["items"], list[Link])
 
     def revoke_link(self, name: str) -> Link:
         """Revoke a link."""

@@ -19,6 +19,7 @@ __all__ = [
     "LinkAnswer",
     "LinkFile",
     "LinkedModel",
+    "Links",
     "MadeLink",
     "NewLink",
     "Offer",
@@ -89,6 +90,12 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str
     created_at: datetime
     expires_at: datetime
+
+
+class Links(msgspec.Struct, frozen=True, kw_only=True):
+    """All links, the newest first."""
+
+    items: list[Link]
 
 
 class MadeLink(msgspec.Struct, frozen=True, kw_only=True):

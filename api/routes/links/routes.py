@@ -13,7 +13,7 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 
 from api.background.audit import operation, written
 from api.container import Container
-from api.http.access import OPEN, address_of, require_json
+from api.http.access import OPEN, address_of
 from api.http.paging import DEPENDENCIES, At, rows_response
 from api.http.problems import RateLimited
 from api.routes.links.devices import ACCEPTED_DEVICE, REJECTED_DEVICE, acceptance_of, accepting, devices_at, rejecting
@@ -21,7 +21,7 @@ from api.routes.links.results import Acceptance, Pool, accepted_copies, page_eve
 from api.routes.links.store import DRAWN, FILE_LIMIT_BYTES, ClaimRecord, LinkFiles, LinkStore, device_of
 from api.routes.operations import ADMIN, actor
 from api.routes.sharing.bundles import append, appending, row_doubts
-from domain.answers.links import Claim, Link, LinkAnswer, LinkFile, MadeLink, NewLink, PageResult, Task
+from domain.answers.links import Claim, Link, LinkAnswer, LinkFile, Links, MadeLink, NewLink, PageResult, Task
 from domain.answers.sharing import Changed
 from domain.catalogues.hardware import require
 from domain.errors import InvalidInput, ResultRefused
@@ -34,7 +34,7 @@ __all__ = ["RESULT_LIMIT_BYTES", "files_of", "router"]
 
 RESULT_LIMIT_BYTES = 8 * 1024**2
 """Of what a page sends of one model."""
-_OPEN = {"scope": OPEN}
+_OPEN = {"scope": OPEN, "json": True}
 _PRIVATE = {"Cache-Control": "no-store"}
 _IMPOSSIBLE = frozenset({"impossible-speed", "beyond-roofline"})
 """Rules that refuse a result; what other rules doubt is suspect."""
@@ -86,11 +86,11 @@ async def create(request: Request[Any, Any, Any], data: JSONBody[NewLink]) -> Re
 
 
 @get("/v1/links", opt=ADMIN, summary="All links")
-async def listed(request: Request[Any, Any, Any]) -> Response[list[Link]]:
+async def listed(request: Request[Any, Any, Any]) -> Response[Links]:
     """Return all links, the newest first; never a secret."""
     container: Container = request.app.state.parts
     container.circuit.require()
-    return Response(await asyncio.to_thread(_store(container).listed), headers=_PRIVATE)
+    return Response(Links(items=await asyncio.to_thread(_store(container).listed)), headers=_PRIVATE)
 
 
 @delete("/v1/links/{name:str}", opt=ADMIN, status_code=200, summary="Revoke a link")
@@ -272,7 +272,6 @@ def _answer(name: str, row: MeasurementRecorded, *, duplicate: bool, counts: boo
 def _admitted(request: Request[Any, Any, Any]) -> Container:
     """Return the parts of the service where the address has not asked for too much; a page has no token to be known by."""
     container = appending(request)
-    require_json(dict(request.scope["headers"]))
     try:
         container.opening.take(address_of(request.scope.get("client")))
     except RateLimited as error:

@@ -15,7 +15,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from domain.answers.links import Link, LinkedModel, NewLink, Offer
-from domain.errors import InvalidInput, LinkEnded, NotFound, PayloadTooLarge, ServiceUnavailable, Unauthenticated
+from domain.errors import InvalidInput, LinkEnded, NotFound, PayloadTooLarge, ServiceUnavailable
 from ingest.log.postgres import connect
 
 __all__ = ["DRAWN", "FILE_LIMIT_BYTES", "POOL", "ClaimRecord", "LinkFiles", "LinkStore", "TaskRecord", "device_of"]
@@ -133,7 +133,7 @@ class LinkStore:
         with self._connection() as connection:
             row = connection.execute(_CLAIM, [_sha256(key)]).fetchone()
         if row is None:
-            raise Unauthenticated("no device has this key.", field="key", remedy="Open the link again.")
+            raise NotFound("no device has this key.", field="key", remedy="Open the link again.")
         if row["revoked_at"] is not None:
             raise LinkEnded("the link was revoked.", field="key", remedy="Ask for another link.")
         if row["now"] > row["expires_at"] + GRACE:

@@ -250,7 +250,7 @@ def test_another_models_key_is_refused(service: Any, offer: Any, page: Any) -> N
     mine, theirs = one.begin(), other.begin()
     body = one.result(mine) | {"model": other.claim["models"][0]["digest"]}
     refused(one.post("results", body), 404, "model")
-    refused(one.post("results", one.result(mine) | {"key": "forged"}), 401)
+    refused(one.post("results", one.result(mine) | {"key": "forged"}), 404, "key")
     # Outputs of the inputs of somebody else are wrong outputs.
     refused(one.post("results", one.result(theirs)), 422, "output")
     assert rows(service, "acme/mine") == rows(service, "acme/theirs") == []

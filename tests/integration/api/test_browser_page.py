@@ -37,7 +37,9 @@ export const InferenceSession = { create: async () => ({ run, outputNames: ["y"]
 
 @pytest.fixture(scope="module")
 def running(service_database: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    service = RunningService(tmp_path_factory.mktemp("pages"), service_database().url).start()
+    service = RunningService(tmp_path_factory.mktemp("pages"), service_database().url)
+    service.environment = {"ASSAY_ALLOWED_HOSTS": PLAIN_HOST}
+    service.start()
     yield service
     service.stop()
 
