@@ -71,6 +71,7 @@ _ROUTES: dict[tuple[str, str], tuple[str, ...]] = {
     ("/v1/links/claims", "post"): ("404", "410"),
     ("/v1/links/tasks", "post"): ("404", "410"),
     ("/v1/links/results", "post"): ("404", "410"),
+    ("/v1/links/failures", "post"): ("404", "410"),
     ("/v1/links/files/{digest}", "put"): ("408", "413"),
     ("/v1/browser-devices/{device}", "post"): ("404",),
     ("/v1/browser-devices/{device}", "delete"): ("404",),

@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 import msgspec
 
 from domain.configuration import Model, NonNegative, Positive, Word, Workload
-from domain.measured import Digest
+from domain.measured import Digest, Outcome, Stage
 
 __all__ = [
     "Array",
     "BrowserDevice",
     "Claim",
     "Facts",
+    "FailureAnswer",
     "Link",
     "LinkAnswer",
     "LinkFile",
@@ -23,6 +24,7 @@ __all__ = [
     "MadeLink",
     "NewLink",
     "Offer",
+    "PageFailure",
     "PageResult",
     "ReferenceRule",
     "Task",
@@ -176,6 +178,30 @@ class PageResult(msgspec.Struct, frozen=True, kw_only=True):
     first_run_ms: NonNegative | None = None
 
 
+class PageFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """A backend on which a model did not run in a page: the step, the browser's own error, the operator that it names."""
+
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    model: Digest
+    backend: Backend
+    stage: Stage
+    error: Name
+    message: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    operator: Short | None = None
+    facts: Facts
+    stated: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+class FailureAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a failure: its event, its outcome, and whether it counts."""
+
+    event_id: str
+    duplicate: bool
+    outcome: Outcome
+    counts: bool
+    detail: str
+
+
 class LinkAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a result: its event, its verdict, and whether it counts in answers and training."""
 
@@ -196,6 +222,7 @@ class BrowserDevice(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None
     since: datetime | None
     measurements: int
+    failures: int
     models: list[str]
     hardware: list[str]
     platforms: list[str]

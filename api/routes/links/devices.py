@@ -27,10 +27,18 @@ PAGE_ROWS = 500
 """Events of a device that are read at a time."""
 
 _ROWS = """
-SELECT replace(source, ?, '') AS device, count(*) AS measurements, list_sort(list(DISTINCT model_id)) AS models,
+WITH sent AS (
+    SELECT source, model_id, hardware_id, platform, recorded_at, true AS measured FROM measurements
+    WHERE starts_with(source, ?)
+    UNION ALL
+    SELECT source, model_id, hardware_id, platform, recorded_at, false FROM outcomes
+    WHERE kind = 'failure' AND starts_with(source, ?)
+)
+SELECT replace(source, ?, '') AS device, count(*) FILTER (WHERE measured) AS measurements,
+    count(*) FILTER (WHERE NOT measured) AS failures, list_sort(list(DISTINCT model_id)) AS models,
     list_sort(list(DISTINCT hardware_id)) AS hardware, list_sort(list(DISTINCT platform)) AS platforms,
     max(recorded_at) AS newest
-FROM measurements WHERE starts_with(source, ?) GROUP BY source ORDER BY newest DESC
+FROM sent GROUP BY source ORDER BY newest DESC
 """
 _RETRACTIONS = """
 SELECT target_event_id AS target, event_id AS retraction, reason FROM retractions
@@ -54,7 +62,7 @@ def devices_at(tables: Tables) -> list[BrowserDevice]:
     """Return the devices of the tables' state, the newest rows first."""
     decisions = _decisions(tables)
     devices = []
-    for row in tables.select("measurements", _ROWS, [PAGE_SOURCE, PAGE_SOURCE]).to_pylist():
+    for row in tables.select("measurements outcomes", _ROWS, [PAGE_SOURCE] * 3).to_pylist():
         accepted = _accepted(decisions.get(row["device"]))
         devices.append(
             BrowserDevice(
@@ -107,8 +115,10 @@ def rejecting(container: Container, device: str) -> tuple[list[Decoded], int]:
                 f"no accepted device is {device[:100]!r}.", field="device", remedy="`assay browser devices` shows them."
             )
         rows = tables.select("measurements", _COPIES, [PAGE_SOURCE + device]).to_pylist()
-        tests = tables.select("tests", _COPIES.replace("measurements", "tests"), [PAGE_SOURCE + device]).to_pylist()
-        copies = [*rows, *tests]
+        outcomes = tables.select(
+            "outcomes", _COPIES.replace("measurements", "outcomes"), [PAGE_SOURCE + device]
+        ).to_pylist()
+        copies = [*rows, *outcomes]
         undone = _retractions(tables, [row["reference"] for row in copies])
     out = [retraction("the device is accepted no more", event_id=row["event_id"]) for row in copies]
     back = [

@@ -16,12 +16,13 @@ import numpy as np
 from api.background.audit import written
 from api.routes.links.store import ClaimRecord, TaskRecord
 from api.routes.sharing.bundles import retraction
-from domain.answers.links import Array, Facts, LinkedModel, PageResult
+from domain.answers.links import Array, Facts, LinkedModel, PageFailure, PageResult
 from domain.canonical import digest
 from domain.catalogues.hardware import find
 from domain.configuration import Execution, Hardware, Runtime
 from domain.errors import InvalidInput, ResultRefused
 from domain.events import (
+    MEASUREMENT_FAILED,
     MEASUREMENT_RECORDED,
     RUN_FINISHED,
     RUN_STARTED,
@@ -31,9 +32,10 @@ from domain.events import (
     encode_event,
     new_event,
 )
-from domain.measured import STATED
+from domain.measured import STATED, Failure, Outcome
 from domain.payloads import (
     Environment,
+    MeasurementFailed,
     MeasurementRecorded,
     Metrics,
     Observed,
@@ -47,9 +49,14 @@ from domain.payloads import (
     Validity,
 )
 from domain.permissions import PAGE_SOURCE
+from domain.scrub import scrub
 from domain.sharing.bundles import derived_uuid
 from domain.statistics import latency_summary
 from domain.verdicts import Circumstances, combine, judge
+from runner.browser.facts import execution_options, is_software
+from runner.browser.page import PageRefused, failure_of
+from runner.browser.server import PageFailed
+from runner.platforms.base import Settings
 
 __all__ = [
     "ACCEPTED",
@@ -59,6 +66,7 @@ __all__ = [
     "accepted_copies",
     "copy_id",
     "event_id",
+    "failure_events",
     "page_events",
     "require_outputs",
     "require_times",
@@ -192,19 +200,8 @@ def page_events(
     claim: ClaimRecord, model: LinkedModel, result: PageResult, compared: Sequence[Mapping[str, Any]]
 ) -> list[Decoded]:
     """Return the events of a result: the run, its measurement with the samples, and the test of its outputs."""
-    hardware = _hardware(result.stated)
-    environment = _environment(claim, result.facts)
     run = f"page:{event_id(claim, model, 'run')}"
-    shared: dict[str, Any] = {
-        "run_id": run,
-        "model": model.model,
-        "workload": model.workload,
-        "execution": _execution(claim, model, result),
-        "hardware": hardware,
-        "provenance": Provenance(origin="page", source=f"page of {claim.device}", reference=f"link claim {claim.id}"),
-        "environment": environment,
-        "observed": _observed(model, result),
-    }
+    shared = _subject(claim, model, result, run)
     latency = latency_summary(result.samples)
     batch = model.workload.batch_size or 1
     metrics = Metrics(
@@ -237,17 +234,9 @@ def page_events(
         measurement_id=measured,
     )
     test = TestReported(**shared, outcome="passed", stage="verify", checks={"outputs": list(compared)})
-    started = RunStarted(
-        run_id=run,
-        kind="bench",
-        hardware=[hardware],
-        environment=environment,
-        planned=1,
-        provenance=shared["provenance"],
-    )
     finished = RunFinished(run_id=run, outcome="completed", measured=1, tests=1)
     parts = (
-        (RUN_STARTED, started, "run-started"),
+        (RUN_STARTED, _run_started(shared), "run-started"),
         (MEASUREMENT_RECORDED, measurement, "measurement"),
         (SAMPLES_RECORDED, samples, "samples"),
         (TEST_REPORTED, test, "test"),
@@ -255,6 +244,69 @@ def page_events(
     )
     source = PAGE_SOURCE + claim.device
     return [_event(type_, data, source, claim.now, event_id(claim, model, role)) for type_, data, role in parts]
+
+
+def failure_events(claim: ClaimRecord, model: LinkedModel, failure: PageFailure) -> list[Decoded]:
+    """Return the events of a backend on which a model did not run: the run, and the failure with its stage."""
+
+    def named(role: str) -> str:
+        return event_id(claim, model, f"{failure.backend} {role}")
+
+    run = f"page:{named('failed-run')}"
+    shared = _subject(claim, model, failure, run)
+    said = f"{_plain(failure.message)} (operator {_plain(failure.operator)})" if failure.operator else failure.message
+    outcome, remedy = _outcome(failure)
+    failed = MeasurementFailed(
+        **shared,
+        outcome=outcome,
+        stage=failure.stage,
+        failure=Failure(error=re.sub(r"[^A-Za-z0-9]", "", failure.error)[:64] or "Error", message=_plain(scrub(said))),
+        remedy=remedy,
+    )
+    finished = RunFinished(run_id=run, outcome="completed", failed=1)
+    parts = (
+        (RUN_STARTED, _run_started(shared), "failed-run-started"),
+        (MEASUREMENT_FAILED, failed, "failure"),
+        (RUN_FINISHED, finished, "failed-run-finished"),
+    )
+    source = PAGE_SOURCE + claim.device
+    return [_event(type_, data, source, claim.now, named(role)) for type_, data, role in parts]
+
+
+def _outcome(failure: PageFailure) -> tuple[Outcome, str]:
+    """Return what a failure is by the rules for the pages that we drive, and what to try."""
+    other = "Take another backend, browser or precision."
+    if failure.error == "TimeoutError":
+        return "timeout", other
+    error = failure_of(PageFailed({"name": failure.error, "message": failure.message, "stage": failure.stage}))
+    if isinstance(error, MemoryError):
+        return "out_of_memory", "Take a smaller model or precision, or a device with more memory."
+    return "unsupported" if isinstance(error, PageRefused) else "error", other
+
+
+def _subject(claim: ClaimRecord, model: LinkedModel, sent: PageResult | PageFailure, run: str) -> dict[str, Any]:
+    """Return the members that the events of a run share."""
+    return {
+        "run_id": run,
+        "model": model.model,
+        "workload": model.workload,
+        "execution": _execution(claim, model, sent),
+        "hardware": _hardware(sent.stated),
+        "provenance": Provenance(origin="page", source=f"page of {claim.device}", reference=f"link claim {claim.id}"),
+        "environment": _environment(claim, sent.facts),
+        "observed": _observed(model, sent),
+    }
+
+
+def _run_started(shared: Mapping[str, Any]) -> RunStarted:
+    return RunStarted(
+        run_id=shared["run_id"],
+        kind="bench",
+        hardware=[shared["hardware"]],
+        environment=shared["environment"],
+        planned=1,
+        provenance=shared["provenance"],
+    )
 
 
 def _event(type_: str, data: Any, source: str, time: datetime, name: str) -> Decoded:
@@ -274,26 +326,32 @@ def _hardware(stated: str | None) -> Hardware:
     return Hardware(id=spec.id, kind=spec.kind or "other")
 
 
-def _execution(claim: ClaimRecord, model: LinkedModel, result: PageResult) -> Execution:
+def _execution(claim: ClaimRecord, model: LinkedModel, result: PageResult | PageFailure) -> Execution:
     name, _ = _browser(result.facts)
+    settings = Settings(precision=model.precision, threads=result.facts.threads)
     return Execution(
         platform=result.backend,
         runtime=Runtime(name="onnxruntime-web", version=claim.offer.runtime_version),
-        precision=model.precision,
+        precision=_precision(model, result.backend),
         compiled=True,
         threads=result.facts.threads if result.backend == "wasm" else None,
-        options={"browser": name},
+        options={"browser": name} | execution_options(result.backend, settings),
     )
 
 
-def _observed(model: LinkedModel, result: PageResult) -> Observed:
+def _precision(model: LinkedModel, backend: str) -> str:
+    """Return the precision of the arithmetic: WebAssembly has none in 16 bits, and onnxruntime casts around each operator."""
+    return "fp32" if backend == "wasm" and model.precision == "fp16" else model.precision
+
+
+def _observed(model: LinkedModel, result: PageResult | PageFailure) -> Observed:
     facts = msgspec.to_builtins(result.facts)
     details = {name: _plain(value) if isinstance(value, str) else value for name, value in facts.items()}
     details["brands"] = [_plain(brand) for brand in result.facts.brands]
     return Observed(
         device=STATED,
         platform=result.backend,
-        precision=model.precision,
+        precision=_precision(model, result.backend),
         details={name: value for name, value in details.items() if value not in (None, [], "")},
         requested=Requested(platform=result.backend, precision=model.precision),
     )
@@ -307,7 +365,7 @@ def _judged(result: PageResult, names: Sequence[str], circumstances: Circumstanc
         doubts.append(f"the page was hidden {facts.hidden} time{'s' if facts.hidden > 1 else ''} meanwhile")
     if facts.threads_asked > facts.threads:
         doubts.append(f"{facts.threads} of {facts.threads_asked} threads: the page is not isolated")
-    if facts.fallback_adapter:
+    if facts.fallback_adapter or (facts.adapter and is_software({"description": facts.adapter})):
         doubts.append("a software adapter did the work of a GPU")
     if not doubts:
         return whole
@@ -369,7 +427,7 @@ def accepted_copies(events: Sequence[Decoded], device: str, accepted: Acceptance
     copies: list[Decoded] = []
     for event in events:
         data: dict[str, Any] = msgspec.to_builtins(event.data)
-        if event.type not in (RUN_STARTED, MEASUREMENT_RECORDED, TEST_REPORTED):
+        if event.type not in (RUN_STARTED, MEASUREMENT_RECORDED, MEASUREMENT_FAILED, TEST_REPORTED):
             continue
         if accepted.hardware and "hardware" in data:
             named = msgspec.to_builtins(_hardware(accepted.hardware))
@@ -385,6 +443,6 @@ def accepted_copies(events: Sequence[Decoded], device: str, accepted: Acceptance
         data.pop("samples", None)
         name = copy_id(event)
         copies.append(_event(event.type, data, event.source, event.time, name))  # type: ignore[arg-type]
-        if event.type in (MEASUREMENT_RECORDED, TEST_REPORTED):
+        if event.type != RUN_STARTED:
             copies.append(retraction(f"{ACCEPTED}it counts as {name}", event_id=event.id))
     return copies

@@ -17,17 +17,37 @@ from api.http.access import OPEN, address_of
 from api.http.paging import DEPENDENCIES, At, rows_response
 from api.http.problems import RateLimited
 from api.routes.links.devices import ACCEPTED_DEVICE, REJECTED_DEVICE, acceptance_of, accepting, devices_at, rejecting
-from api.routes.links.results import Acceptance, Pool, accepted_copies, page_events, require_outputs, require_times
+from api.routes.links.results import (
+    Acceptance,
+    Pool,
+    accepted_copies,
+    failure_events,
+    page_events,
+    require_outputs,
+    require_times,
+)
 from api.routes.links.store import DRAWN, FILE_LIMIT_BYTES, ClaimRecord, LinkFiles, LinkStore, device_of
 from api.routes.operations import ADMIN, actor
 from api.routes.sharing.bundles import append, appending, row_doubts
-from domain.answers.links import Claim, Link, LinkAnswer, LinkFile, Links, MadeLink, NewLink, PageResult, Task
+from domain.answers.links import (
+    Claim,
+    FailureAnswer,
+    Link,
+    LinkAnswer,
+    LinkFile,
+    Links,
+    MadeLink,
+    NewLink,
+    PageFailure,
+    PageResult,
+    Task,
+)
 from domain.answers.sharing import Changed
 from domain.catalogues.hardware import require
 from domain.errors import InvalidInput, ResultRefused
 from domain.events import Decoded, encode_event
 from domain.measured import Verdict
-from domain.payloads import MeasurementRecorded
+from domain.payloads import MeasurementFailed, MeasurementRecorded
 from domain.verdicts import combine
 
 __all__ = ["RESULT_LIMIT_BYTES", "files_of", "router"]
@@ -180,6 +200,34 @@ async def result(request: Request[Any, Any, Any], data: JSONBody[PageResult]) ->
     return _answer(measured.id, row, duplicate=False, counts=counts)
 
 
+@post("/v1/links/failures", opt=_OPEN, status_code=200, summary="Send that a model did not run")
+async def failure(request: Request[Any, Any, Any], data: JSONBody[PageFailure]) -> FailureAnswer:
+    """Take that a model did not run on a backend of a page: one row a device, model and backend."""
+    container = _admitted(request)
+
+    def read() -> tuple[list[Decoded], ClaimRecord]:
+        store = _store(container)
+        record = store.claimed(data.key)
+        model = record.model(data.model)
+        store.task(record.id, data.model)
+        return failure_events(record, model, data), record
+
+    events, record = await asyncio.to_thread(read)
+    failed = next(event for event in events if isinstance(event.data, MeasurementFailed))
+    async with container.sharing:
+        if known := await container.log.get([failed.id]):
+            existing = msgspec.convert(known[0].event["data"], MeasurementFailed, strict=False)
+            return _failure_answer(failed.id, existing, duplicate=True, counts=False)
+        await container.reach(await container.log.last_position())
+        with container.tables(None) as tables:
+            accepted = acceptance_of(tables, record.device)
+        copies = accepted_copies(events, record.device, accepted) if accepted else []
+        await append(container, [*events, *copies])
+    counts = any(isinstance(event.data, MeasurementFailed) for event in copies)
+    assert isinstance(failed.data, MeasurementFailed)
+    return _failure_answer(failed.id, failed.data, duplicate=False, counts=counts)
+
+
 @get("/v1/browser-devices", summary="Devices whose pages sent results", tags=["tables"])
 async def devices(request: Request[Any, Any, Any], at: NamedDependency[At]) -> Response[bytes]:
     """Return the devices whose pages sent results, and which of them an operator has accepted."""
@@ -252,12 +300,6 @@ def _suspected(event: Decoded, rule: str, reason: str) -> Decoded:
 
 def _answer(name: str, row: MeasurementRecorded, *, duplicate: bool, counts: bool) -> LinkAnswer:
     latency = row.metrics.latency_ms
-    if duplicate:
-        detail = "This device has sent its result of this model before; there is one row."
-    elif counts:
-        detail = "It counts: an operator has accepted this device."
-    else:
-        detail = "It is shown, and counts in answers and training once an operator has accepted this device."
     return LinkAnswer(
         event_id=name,
         duplicate=duplicate,
@@ -265,8 +307,21 @@ def _answer(name: str, row: MeasurementRecorded, *, duplicate: bool, counts: boo
         reasons=row.validity.reasons if row.validity else [],
         latency_ms=latency.p50 if latency else None,
         counts=counts,
-        detail=detail,
+        detail=_detail(duplicate=duplicate, counts=counts),
     )
+
+
+def _failure_answer(name: str, row: MeasurementFailed, *, duplicate: bool, counts: bool) -> FailureAnswer:
+    detail = _detail(duplicate=duplicate, counts=counts)
+    return FailureAnswer(event_id=name, duplicate=duplicate, outcome=row.outcome, counts=counts, detail=detail)
+
+
+def _detail(*, duplicate: bool, counts: bool) -> str:
+    if duplicate:
+        return "This device has sent this before; there is one row."
+    if counts:
+        return "It counts: an operator has accepted this device."
+    return "It is shown, and counts in answers and training once an operator has accepted this device."
 
 
 def _admitted(request: Request[Any, Any, Any]) -> Container:
@@ -319,6 +374,7 @@ router = Router(
         claim,
         task,
         result,
+        failure,
         devices,
         accept,
         reject,

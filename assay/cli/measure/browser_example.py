@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import rich_click as click
 
-from assay.cli.measure.browser_links import BUILDS, digest_of, in_one_file, input_names
+from assay.cli.measure.browser_links import BUILDS, digest_of, in_one_file, in_precision, input_names
 from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.output_files import OutputFile, overwritable
@@ -297,24 +297,12 @@ def _export(name: str, precisions: Sequence[str], sizes: dict[str, Any], folder:
     files = {}
     for precision in precisions:
         into = folder / "model" / f"{precision}.onnx"
-        shutil.move(in_one_file(_in_precision(path, precision), work), into)
+        shutil.move(in_one_file(in_precision(path, precision), work), into)
         size = into.stat().st_size
         files[precision] = ModelFile(path=f"model/{precision}.onnx", bytes=size, digest=digest_of(into))
     _write_reference(built, workload, folder / files[precisions[0]].path, folder / "reference.json")
     described = built.model()
     return Exported(model=described.id, weights=described.weights, workload=workload, files=files)
-
-
-def _in_precision(path: Path, precision: str) -> Path:
-    from runner.platforms.onnx_export import halve, quantize, quantize_to_4_bits
-
-    if precision == "fp32":
-        return path
-    if precision == "fp16":
-        return halve(path)
-    into = path.with_name(f"{precision}.onnx")
-    (quantize if precision == "int8" else quantize_to_4_bits)(path, into)
-    return into
 
 
 def _write_reference(built: Built, workload: Workload, model: Path, into: Path) -> None:

@@ -19,7 +19,8 @@ from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from domain.answers.links import LinkedModel, LinkFile, NewLink, ReferenceRule
 from domain.configuration import Workload
-from domain.errors import PartMissing, UnsupportedWorkload, UsageError
+from domain.errors import UnsupportedWorkload, UsageError
+from domain.vocabulary import precision_named
 from presentation import formatting
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ Examples:
   assay browser link bert-tiny                      # one device, for an hour, from the service that runs here
   assay browser link bert-tiny mobilenet --expires 7d --uses 20 --server https://assay.example.org
   assay browser link bert-tiny --backend webgpu,wasm --json
+  assay browser link bert-tiny --precision q4       # weights in four bits; fp16 and int8 likewise
   assay browser link bert-tiny --consent            # for a device of your own: it measures and sends without a click"""
 )
 @click.argument("models", nargs=-1, required=True, metavar="MODEL…")
@@ -75,14 +77,14 @@ Examples:
     metavar="wasm,webgpu,webnn",
     help="What the page tries, in this order; the first that works is measured.",
 )
-@click.option("--precision", type=click.Choice(["fp32", "int8"]), default="fp32", show_default=True)
+@click.option("--precision", type=click.Choice(["fp32", "fp16", "int8", "q4"]), default="fp32", show_default=True)
 @click.option("--sequence-length", type=click.IntRange(1, 8192), help="Tokens of a text; else the model's usual.")
 @click.option("--image-size", type=click.IntRange(1, 4096), help="Side of an image in pixels; else the model's usual.")
 @click.option(
     "--runtime",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="The files of onnxruntime-web; else those in the cache under ASSAY_HOME.",
+    help="The files of onnxruntime-web; else those that `assay browser install` brought.",
 )
 @click.option("--origin-trial", metavar="TOKEN", help="An origin-trial token that the page asks the browser with.")
 @click.option("--consent", is_flag=True, help="The address agrees beforehand; for devices of your own.")
@@ -136,16 +138,9 @@ def _backends(text: str) -> list[str]:
 
 def _runtime(folder: Path | None, backends: Sequence[str]) -> tuple[Path, str]:
     """Return the folder of onnxruntime-web's files and its version."""
-    from runner.campaign.campaign import default_cache
+    from runner.browser.locations import onnxruntime_web
 
-    kept = sorted((default_cache() / "browser").glob("onnxruntime-web-*"))
-    folder = folder or (kept[-1] if kept else None)
-    if folder is None:
-        raise PartMissing(
-            "onnxruntime-web, which runs models in pages, is not installed.",
-            field="runtime",
-            remedy="Run `assay browser install`, or name the folder `dist` of its npm package with --runtime.",
-        )
+    folder = folder or onnxruntime_web()
     missing = [file for backend in backends for _, file in _parts(backend) if not (folder / file).is_file()]
     if missing:
         raise UsageError(
@@ -234,12 +229,13 @@ def devices(server: str | None, token: str | None, as_json: bool) -> int:
             ", ".join(item.hardware),
             ", ".join(item.platforms),
             str(item.measurements),
+            str(item.failures or ""),
             formatting.when(item.newest),
             f"accepted by {item.by}" if item.accepted else "shown only",
         ]
         for item in rows
     ]
-    answers().print(grid("Devices", ["device", "as stated", "on", "rows", "newest", "state"], cells))
+    answers().print(grid("Devices", ["device", "as stated", "on", "rows", "failed", "newest", "state"], cells))
     return 0
 
 
@@ -304,7 +300,7 @@ def _prepared(name: str, precision: str, sizes: dict[str, Any], folder: Path) ->
     from runner.models.build import build
     from runner.models.inputs import make_inputs, workload_defaults
     from runner.models.sources import resolve
-    from runner.platforms.onnx_export import export, quantize
+    from runner.platforms.onnx_export import export
     from runner.platforms.openvino_recording import settled
 
     # The exporter warns of parts of other models, and of folding that it did not do.
@@ -313,12 +309,10 @@ def _prepared(name: str, precision: str, sizes: dict[str, Any], folder: Path) ->
     source = resolve(name)
     workload = workload_defaults(source, Workload(mode="inference", scenario="single_stream", batch_size=1, **sizes))
     built = build(source, image_size=workload.image_size)
+    precision = precision_named(precision)
     path = folder / "model.onnx"
     export(built.module, make_inputs(built, workload), path, before_outputs="result/")
-    if precision == "int8":
-        quantize(path, folder / "int8.onnx")
-        path = folder / "int8.onnx"
-    path = in_one_file(path, folder)
+    path = in_one_file(in_precision(path, precision), folder)
     names = input_names(path)
     arrays: dict[str, Any] = {}
     for at in range(POOL):
@@ -339,6 +333,19 @@ def _prepared(name: str, precision: str, sizes: dict[str, Any], folder: Path) ->
         tolerance=ReferenceRule(cosine=rule.cosine, relative=rule.relative),
     )
     return Prepared(linked=linked, path=path, pool_path=pool)
+
+
+def in_precision(path: Path, precision: str) -> Path:
+    """Return the file of a precision beside an exported model, as the platforms of browsers make it."""
+    from runner.platforms.onnx_export import halve, quantize, quantize_to_4_bits
+
+    if precision == "fp32":
+        return path
+    if precision == "fp16":
+        return halve(path)
+    into = path.with_name(f"{precision}.onnx")
+    (quantize if precision == "int8" else quantize_to_4_bits)(path, into)
+    return into
 
 
 def in_one_file(path: Path, folder: Path) -> Path:

@@ -44,28 +44,53 @@ async function digestOf(blob) {
   return `sha256:${Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-// Returns a file as a Blob and whether it was kept from before; what was cut or changed is fetched again.
+const PIECE_BYTES = 4 * 1024 ** 2;
+
+// Returns a file as a Blob and whether it was kept from before; what was changed is fetched again. It is kept piece by piece:
+// a connection that breaks and a page that was closed go on where they were.
 export async function fetchKept({ digest, size }, onProgress) {
   const name = digest.replace("sha256:", "");
-  const kept = await read(name);
-  if (kept && kept.size === size && [null, digest].includes(await digestOf(kept))) return { blob: kept, cached: true };
-  const answer = await fetch(`files/${name}`);
-  if (!answer.ok) throw new Error(`the model was answered with HTTP ${answer.status}`);
   const pieces = [];
-  let bytes = 0;
-  const reader = answer.body.getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    pieces.push(value);
-    bytes += value.length;
-    onProgress(bytes / size);
+  for (let piece; (piece = await read(`${name}.${pieces.length}`)) && piece.size;) pieces.push(piece);
+  const bytes = () => pieces.reduce((sum, piece) => sum + piece.size, 0);
+  const cached = bytes() === size, resumed = pieces.length > 0;
+  for (let before = -1; bytes() < size && bytes() > before;) {
+    before = bytes();
+    await fetchRest(name, pieces, before, (more) => onProgress((before + more) / size));
   }
   const blob = new Blob(pieces);
-  const found = await digestOf(blob);
-  if (blob.size !== size || (found !== null && found !== digest)) throw new Error("the model was cut or changed on its way");
-  await write(name, blob);
-  return { blob, cached: false };
+  if (blob.size < size) throw new Error("The server cannot be reached, or the model was cut on its way. Reload to go on.");
+  const found = blob.size === size ? await digestOf(blob) : undefined;
+  if (found === digest || found === null) return { blob, cached };
+  for (let at = 0; at < pieces.length; at += 1) await remove(`${name}.${at}`);
+  if (resumed) return fetchKept({ digest, size }, onProgress);
+  throw new Error("The model was changed on its way.");
+}
+
+// Adds what comes to the pieces, until all is there or the connection breaks.
+async function fetchRest(name, pieces, from, onProgress) {
+  let next = [], pending = 0, bytes = 0;
+  const keep = async () => {
+    if (!pending) return;
+    const piece = new Blob(next);
+    await write(`${name}.${pieces.length}`, piece);
+    pieces.push(piece);
+    [next, pending] = [[], 0];
+  };
+  try {
+    const answer = await fetch(`files/${name}`, from ? { headers: { range: `bytes=${from}-` }, cache: "no-store" } : {});
+    if (from && answer.status === 200) pieces.length = 0;
+    else if (!answer.ok) return;
+    const reader = answer.body.getReader();
+    for (let part; (part = await reader.read()) && !part.done;) {
+      next.push(part.value);
+      pending += part.value.length;
+      bytes += part.value.length;
+      if (pending >= PIECE_BYTES) await keep();
+      onProgress(bytes);
+    }
+  } catch { /* What came before the connection broke is kept. */ }
+  await keep();
 }
 
 export function settings(key, value) {

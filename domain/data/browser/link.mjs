@@ -16,6 +16,14 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 class Refused extends Error {}
 
+// A model that does not run on a backend: what the worker said of it, in the words of the browser.
+class Failed extends Error {
+  constructor({ stage, name, message, operator }) {
+    super(message);
+    Object.assign(this, { stage, error: name || "Error", operator: operator ?? null });
+  }
+}
+
 async function post(path, body) {
   for (let waits = 0; ; waits += 1) {
     let answer;
@@ -41,6 +49,17 @@ function deviceSecret() {
 }
 
 const claimName = `assay-claim-${token.slice(0, 12)}`;
+const begunName = `assay-begun-${token.slice(0, 12)}`;
+const RESUMED_MOST = 2;
+let resumed = false;
+
+// Remembers that this page is at work, and on what its person says that it runs: a reload goes on with it. Not for ever,
+// because measuring may be what ends the page.
+function begin(how) {
+  if (how === null) return settings(begunName, null);
+  const times = JSON.parse(settings(begunName) ?? '{"times": 0}').times;
+  return settings(begunName, JSON.stringify({ times: times + 1, stated: $("stated").value }));
+}
 
 async function claim() {
   const kept = settings(claimName);
@@ -93,18 +112,34 @@ async function did(worker, said, task) {
   said.length = 0;
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Refused(`${task.steps.at(-1)}: no answer within ${STEP_S} s`)), STEP_S * 1000);
+    const stage = () => said.findLast(({ kind, begins }) => kind === "phase" && begins)?.stage ?? "load";
+    timer = setTimeout(() => reject(new Failed({ stage: stage(), name: "TimeoutError", message: `no answer within ${STEP_S} s` })), STEP_S * 1000);
   });
   const last = await Promise.race([worker.run(task), late]).finally(() => clearTimeout(timer));
-  if (last.kind === "failed") throw new Refused(`${last.stage}: ${last.message}${last.operator ? ` (${last.operator})` : ""}`);
+  if (last.kind === "failed") throw new Failed(last);
   return said.slice();
 }
 
 const of = (messages, kind) => messages.filter((message) => message.kind === kind);
 const phase = (messages, stage) => of(messages, "phase").findLast((message) => message.stage === stage && message.ms !== undefined)?.ms ?? null;
 
+// What a page says of itself, beside every result and every failure.
+function factsOf(facts, backend, asked) {
+  const { vendor = "", architecture = "", description = "" } = facts.adapter ?? {};
+  return {
+    user_agent: (facts.user_agent ?? navigator.userAgent).slice(0, 500),
+    brands: (facts.user_agent_data?.fullVersionList ?? []).map(({ brand, version }) => `${brand} ${version}`.slice(0, 500)).slice(0, 10),
+    mobile: facts.user_agent_data?.mobile ?? null,
+    isolated: facts.isolated ?? false, threads_asked: asked, threads: 1,
+    hardware_concurrency: facts.hardware_concurrency ?? null, clock_step_ms: facts.clock_step_ms ?? null,
+    adapter: backend === "webgpu" && facts.adapter ? `${vendor} ${architecture} ${description}`.trim().slice(0, 500) : null,
+    fallback_adapter: backend === "webgpu" ? (facts.adapter?.isFallbackAdapter ?? null) : null,
+  };
+}
+
 async function measureOn(backend, at, offer, inputs, model) {
   const said = [];
+  let facts = {}, asked = 1;
   const worker = startWorker((message) => {
     said.push(message);
     if (message.kind === "progress" && message.share !== undefined) progress(`Measuring ${offer.titles[at]} on ${backend}`, message.share, `${message.calls} calls`);
@@ -112,8 +147,8 @@ async function measureOn(backend, at, offer, inputs, model) {
   const visibility = watchVisibility();
   const url = URL.createObjectURL(model.blob);
   try {
-    const [facts] = of(await did(worker, said, { steps: ["environment"] }), "environment");
-    const asked = backend === "wasm" ? Math.max(1, Math.min(THREADS_MOST, facts.hardware_concurrency ?? 1)) : 1;
+    [facts] = of(await did(worker, said, { steps: ["environment"] }), "environment");
+    asked = backend === "wasm" ? Math.max(1, Math.min(THREADS_MOST, facts.hardware_concurrency ?? 1)) : 1;
     const threads = facts.isolated && facts.shared_memory ? asked : 1;
     const named = (part) => offer.runtime.find(({ name }) => name === `${backend}/${part}`);
     const runtime = { module: file(named("module"), ".mjs"), mjs: file(named("mjs"), ".mjs"), wasm: file(named("wasm"), ".wasm"), version: offer.runtime_version };
@@ -136,17 +171,15 @@ async function measureOn(backend, at, offer, inputs, model) {
       backend, samples: series.ms, warm_up: series.warm_up, outputs,
       load_ms: phase(opening, "load"), compile_ms: phase(opening, "compile"), first_run_ms: first,
       facts: {
-        user_agent: facts.user_agent.slice(0, 500),
-        brands: (facts.user_agent_data?.fullVersionList ?? []).map(({ brand, version }) => `${brand} ${version}`.slice(0, 500)).slice(0, 10),
-        mobile: facts.user_agent_data?.mobile ?? null,
-        isolated: facts.isolated, threads_asked: asked, threads: of(opening, "phase").findLast(({ threads: had }) => had)?.threads ?? threads,
-        hardware_concurrency: facts.hardware_concurrency, clock_step_ms: facts.clock_step_ms,
-        adapter: backend === "webgpu" && facts.adapter ? `${facts.adapter.vendor ?? ""} ${facts.adapter.architecture ?? ""} ${facts.adapter.description ?? ""}`.trim().slice(0, 500) : null,
-        fallback_adapter: backend === "webgpu" ? (facts.adapter?.isFallbackAdapter ?? null) : null,
+        ...factsOf(facts, backend, asked),
+        threads: of(opening, "phase").findLast(({ threads: had }) => had)?.threads ?? threads,
         hidden: visibility.hidden, loop_before_ms: loops[0] || null, loop_after_ms: loops[1] || null,
-        steady: series.steady ?? null, cached: model.cached,
+        steady: series.steady ?? null, cached: model.cached, reloaded: resumed,
       },
     };
+  } catch (error) {
+    if (error instanceof Failed) error.facts = { ...factsOf(facts, backend, asked), hidden: visibility.hidden, reloaded: resumed };
+    throw error;
   } finally {
     visibility.end();
     worker.end();
@@ -168,26 +201,38 @@ async function task(offer, model) {
   }
 }
 
+const keptName = (offer, at) => `result-${offer.device}-${offer.models[at].digest.slice(7, 23)}`;
+
+// What was measured before a reload and is not sent yet: {result, failures, agreed}, or null.
+async function unsent(offer, at) {
+  const kept = await read(keptName(offer, at));
+  if (!kept) return null;
+  const { result, failures, agreed } = JSON.parse(await kept.text());
+  return { at, agreed, result: result && { ...result, key: offer.key }, failures: failures.map((failure) => ({ ...failure, key: offer.key })) };
+}
+
+// Tries the backends in their order until one measures the model; those on which it did not run are told as well.
 async function measure(at, offer) {
+  const kept = await unsent(offer, at);
+  if (kept) return kept;
   const digest = offer.models[at].digest;
-  const name = `result-${offer.device}-${digest.slice(7, 23)}`;
-  const kept = await read(name);
-  // Measured before a reload, and not sent yet.
-  if (kept) return { ...JSON.parse(await kept.text()), key: offer.key };
   progress(`Fetching ${offer.titles[at]}`, 0, size(offer.models[at].size));
   const tasks = await task(offer, digest);
   const model = await fetchKept(offer.models[at], (share) => progress(`Fetching ${offer.titles[at]}`, share, size(offer.models[at].size)));
-  const failures = [];
+  const named = { key: offer.key, model: digest, stated: picked() };
+  const outcome = { at, result: null, failures: [] };
   for (const backend of offer.backends) {
     try {
-      const result = { key: offer.key, model: digest, stated: picked(), ...(await measureOn(backend, at, offer, tasks.inputs, model)) };
-      await write(name, JSON.stringify(result));
-      return result;
+      outcome.result = { ...named, ...(await measureOn(backend, at, offer, tasks.inputs, model)) };
+      break;
     } catch (error) {
-      failures.push(`${backend}: ${error.message}`);
+      if (!(error instanceof Failed)) throw error;
+      const { stage, error: name, message, operator, facts } = error;
+      outcome.failures.push({ ...named, backend, stage, error: name.slice(0, 200), message: message.slice(0, 2000), operator: operator?.slice(0, 500) ?? null, facts });
     }
   }
-  throw new Refused(`${offer.titles[at]} does not run here. ${failures.join("; ")}`);
+  await write(keptName(offer, at), JSON.stringify(outcome));
+  return outcome;
 }
 
 let devices = [];
@@ -215,57 +260,84 @@ function cells(...texts) {
   $("rows").append(row);
 }
 
-async function send(results, offer) {
-  $("send").disabled = true;
-  for (const { at, result } of results) {
-    for (let wait = 2000; ; wait = Math.min(wait * 2, 60000)) {
-      try {
-        $("sent").textContent = "Sending…";
-        const answer = await post("/v1/links/results", result);
-        await remove(`result-${offer.device}-${offer.models[at].digest.slice(7, 23)}`);
-        item($("notes"), `${offer.titles[at]}: taken, ${answer.verdict}${answer.reasons.length ? `: ${answer.reasons.join("; ")}` : ""}. ${answer.detail}`);
-        break;
-      } catch (error) {
-        if (error instanceof Refused) {
-          await remove(`result-${offer.device}-${offer.models[at].digest.slice(7, 23)}`);
-          item($("notes"), `${offer.titles[at]}: refused. ${error.message}`);
-          break;
-        }
-        $("sent").textContent = "The server cannot be reached. This result is kept and sent when it can; you may close the page and open it again.";
-        await Promise.race([sleep(wait), new Promise((resolve) => addEventListener("online", resolve, { once: true }))]);
-      }
+// Posts until the server answers: a result that was agreed to is kept, and sent by the next opening of this page as well.
+async function delivered(path, body) {
+  for (let wait = 2000; ; wait = Math.min(wait * 2, 60000)) {
+    try {
+      $("sent").textContent = "Sending…";
+      const answer = await post(path, body);
+      const verdict = answer.outcome ?? `${answer.verdict}${answer.reasons.length ? `: ${answer.reasons.join("; ")}` : ""}`;
+      return `taken, ${verdict}. ${answer.detail}`;
+    } catch (error) {
+      if (error instanceof Refused) return `refused. ${error.message}`;
+      $("sent").textContent = "The server cannot be reached. This result is kept and sent when it can; you may close the page and open it again.";
+      await Promise.race([sleep(wait), new Promise((resolve) => addEventListener("online", resolve, { once: true }))]);
     }
   }
-  $("sent").textContent = `Done. This device is known as ${offer.device}.`;
+}
+
+async function send(outcomes, offer) {
   $("send").hidden = $("drop").hidden = true;
+  for (const outcome of outcomes) await write(keptName(offer, outcome.at), JSON.stringify({ ...outcome, agreed: true }));
+  for (const { at, result, failures } of outcomes) {
+    for (const failure of failures) item($("notes"), `${offer.titles[at]} on ${failure.backend}: ${await delivered("/v1/links/failures", failure)}`);
+    if (result) item($("notes"), `${offer.titles[at]}: ${await delivered("/v1/links/results", result)}`);
+    await remove(keptName(offer, at));
+  }
+  $("sent").textContent = `Done. This device is known as ${offer.device}.`;
   document.documentElement.dataset.state = "sent";
 }
 
-async function run(offer) {
-  show("work");
-  const results = [], failures = [];
-  for (let at = 0; at < offer.models.length; at += 1) {
-    try { results.push({ at, result: await measure(at, offer) }); } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      failures.push(error.message);
-    }
+// Exactly what would be posted, with long lists cut.
+function shown(body) {
+  return JSON.stringify(body, (name, value) => {
+    if (name === "key") return undefined;
+    if (name === "outputs") return `${value.length} outputs of the model`;
+    if (Array.isArray(value) && value.length > 5) return `${value.slice(0, 3).map((each) => +each.toFixed(3)).join(", ")} … ${value.length} times in ms`;
+    return value ?? undefined;
+  }, 1);
+}
+
+function showOutcome({ at, result, failures }, offer) {
+  const name = `${offer.titles[at]} ${offer.precisions[at]}`;
+  for (const failure of failures) {
+    cells(name, failure.backend, "did not run");
+    const operator = failure.operator ? ` (operator ${failure.operator})` : "";
+    item($("notes"), `${offer.titles[at]} on ${failure.backend}: ${failure.stage} failed with ${failure.error}${operator}: ${failure.message}`);
   }
-  show("outcome");
-  for (const { at, result } of results) {
-    cells(`${offer.titles[at]} ${offer.precisions[at]}`, `${result.backend}, ${result.facts.threads} thread${result.facts.threads > 1 ? "s" : ""}`, time(middle(result.samples)));
+  if (result) {
+    const threads = result.backend === "wasm" ? `, ${result.facts.threads} thread${result.facts.threads > 1 ? "s" : ""}` : "";
+    cells(name, `${result.backend}${threads}`, time(middle(result.samples)));
     if (result.facts.hidden) item($("notes"), "This page was hidden meanwhile, so the times count as doubtful.");
   }
-  for (const failure of failures) item($("notes"), failure);
-  if (!results.length) {
+  $("exact").append(...[...failures, result].filter(Boolean).map((body) => Object.assign(document.createElement("pre"), { textContent: shown(body) })));
+}
+
+async function run(offer) {
+  begin();
+  show("work");
+  const outcomes = [], stopped = [];
+  for (let at = 0; at < offer.models.length; at += 1) {
+    try { outcomes.push(await measure(at, offer)); } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      stopped.push(`${offer.titles[at]}: ${error.message}`);
+    }
+  }
+  begin(null);
+  show("outcome");
+  for (const outcome of outcomes) showOutcome(outcome, offer);
+  for (const text of stopped) item($("notes"), text);
+  $("exactly").hidden = !outcomes.length;
+  if (!outcomes.length) {
     $("sent").textContent = "Nothing was measured, and nothing is sent.";
     document.documentElement.dataset.state = "stopped";
     return;
   }
-  if (consented) { await send(results, offer); return; }
+  if (consented || outcomes.every(({ agreed }) => agreed)) { await send(outcomes, offer); return; }
   $("send").hidden = $("drop").hidden = false;
-  $("send").onclick = () => send(results, offer).catch((error) => { $("sent").textContent = error.message; });
+  $("send").onclick = () => send(outcomes, offer).catch((error) => { $("sent").textContent = error.message; });
   $("drop").onclick = async () => {
-    for (const { at } of results) await remove(`result-${offer.device}-${offer.models[at].digest.slice(7, 23)}`);
+    for (const { at } of outcomes) await remove(keptName(offer, at));
     $("send").hidden = $("drop").hidden = true;
     $("sent").textContent = "Nothing was sent, and the result is forgotten.";
   };
@@ -294,8 +366,13 @@ async function open() {
   await offerDevices();
   show("about");
   $("start").onclick = () => run(offer).catch(stop);
-  const unsent = await Promise.all(offer.models.map(({ digest }) => read(`result-${offer.device}-${digest.slice(7, 23)}`)));
-  if (consented || unsent.some(Boolean)) await run(offer);
+  const kept = await Promise.all(offer.models.map((_, at) => unsent(offer, at)));
+  const begun = JSON.parse(settings(begunName) ?? "null");
+  if (begun && begun.times <= RESUMED_MOST) {
+    $("stated").value = begun.stated;
+    resumed = true;
+  }
+  if (consented || resumed || kept.some(Boolean)) await run(offer);
 }
 
 open().catch(stop);

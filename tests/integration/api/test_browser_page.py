@@ -73,7 +73,7 @@ def phone(chromium: Any) -> Iterator[Any]:
 def link(running: RunningService, tmp_path: Path) -> Callable[..., str]:
     """Makes a link to a model that doubles 16 numbers, and returns its address."""
 
-    def make(name: str, runtime_code: bytes = RUNTIME, **how: Any) -> str:
+    def make(name: str, runtime_code: bytes = RUNTIME, copies: int = 1000, **how: Any) -> str:
         generator = np.random.default_rng(7)
         inputs = {f"in/{at}/x": generator.normal(size=(1, 16)).astype("f4") for at in range(16)}
         pool = tmp_path / "pool.npz"
@@ -90,7 +90,7 @@ def link(running: RunningService, tmp_path: Path) -> Callable[..., str]:
                 client.upload_link_file(path, digest, private=private)
                 return digest
 
-            model = f"the model {name}".encode() * 1000
+            model = f"the model {name}".encode() * copies
             linked = LinkedModel(
                 model=Model(id=name, category="embedding", weights="random", parameters=1000),
                 workload=Workload(mode="inference", scenario="single_stream", batch_size=1),
@@ -184,6 +184,51 @@ def test_a_reload_goes_on_with_what_was_measured(running: RunningService, link: 
     assert len(models) == 1
 
 
+def test_a_reload_in_the_middle_of_measuring_goes_on_without_a_click(
+    running: RunningService, link: Any, phone: Any
+) -> None:
+    phone.goto(link("acme/midway"))
+    phone.fill("#stated", "Apple M1")
+    phone.click("#start")
+    phone.wait_for_selector("#doing:has-text('Warming')")
+    phone.reload()
+    phone.wait_for_selector("#send", timeout=30_000)
+    phone.click("#send")
+    sent(phone)
+    (row,) = rows(running, "acme/midway")
+    assert row["hardware_id"] == "apple-m1"
+    with running.client() as client:
+        details = client.event(row["event_id"])["data"]["observed"]["details"]
+    assert details["reloaded"] is True
+
+
+def test_a_reload_in_the_middle_of_the_download_fetches_the_rest_alone(
+    running: RunningService, link: Any, phone: Any
+) -> None:
+    address = link("acme/download", copies=500_000)
+    content = b"the model acme/download" * 500_000
+    kept = len(content) // 2
+    ranges: list[str] = []
+
+    def answer(route: Any) -> None:
+        start = route.request.headers.get("range")
+        if start is None:
+            # The connection breaks in the middle.
+            route.fulfill(body=content[:kept])
+            return
+        ranges.append(start)
+        if len(ranges) > 1:
+            route.continue_()
+
+    phone.route(f"**/browser/files/{hashlib.sha256(content).hexdigest()}", answer)
+    phone.goto(address)
+    with phone.expect_request(lambda request: "range" in request.headers):
+        phone.click("#start")
+    phone.reload()
+    phone.wait_for_selector("#send", timeout=60_000)
+    assert ranges == [f"bytes={kept}-"] * 2
+
+
 MODEL_END = hashlib.sha256(b"the model acme/reload" * 1000).hexdigest()
 
 
@@ -239,6 +284,44 @@ def test_plain_http_from_another_machine_is_said_before_measuring(
     assert "not isolated" in sent(phone) or phone.evaluate("navigator.hardwareConcurrency") == 1
 
 
+def failures(running: RunningService, model: str) -> list[list[Any]]:
+    statement = f"SELECT platform, origin, outcome, stage, error, message FROM failures WHERE model_id = '{model}'"
+    with running.client() as client:
+        return client.query(statement)["rows"]
+
+
+def test_a_model_that_does_not_run_is_sent_as_a_failure_once_the_person_agrees(
+    running: RunningService, link: Any, phone: Any
+) -> None:
+    broken = RUNTIME.replace(
+        b"create: async () => ({",
+        b"create: async () => { throw new Error('kernel for Einsum is missing'); }, x: () => ({",
+    )
+    phone.goto(link("acme/broken", broken))
+    phone.click("#start")
+    phone.wait_for_selector("#send", timeout=30_000)
+    assert "did not run" in phone.inner_text("#rows")
+    phone.click("#exactly summary")
+    assert phone.evaluate("document.documentElement.scrollWidth") == 390
+    exact = phone.inner_text("#exact")
+    assert "kernel for Einsum is missing" in exact
+    assert "user_agent" in exact
+    assert failures(running, "acme/broken") == []
+    phone.click("#send")
+    sent(phone)
+    (row,) = failures(running, "acme/broken")
+    assert row[:5] == ["wasm", "page", "error", "compile", "Error"]
+    assert "operator Einsum" in row[5]
+    assert rows(running, "acme/broken") == []
+
+
+def test_wrong_outputs_are_refused_and_leave_no_row(running: RunningService, link: Any, phone: Any) -> None:
+    phone.goto(link("acme/wrong-page", RUNTIME.replace(b"2 * value", b"3 * value")) + "&consent=yes")
+    assert "refused" in sent(phone)
+    assert rows(running, "acme/wrong-page") == []
+    assert failures(running, "acme/wrong-page") == []
+
+
 def test_a_runtime_that_hangs_is_ended_and_said(running: RunningService, link: Any, phone: Any) -> None:
     phone.clock.install()
     phone.goto(
@@ -250,10 +333,13 @@ def test_a_runtime_that_hangs_is_ended_and_said(running: RunningService, link: A
     phone.click("#start")
     phone.wait_for_selector("#doing:has-text('Loading')")
     phone.clock.fast_forward(121_000)
-    phone.wait_for_selector("html[data-state=stopped]")
+    phone.wait_for_selector("#send")
     assert "no answer within 120 s" in phone.inner_text("#notes")
-    assert rows(running, "acme/hangs") == []
     assert phone.workers == []
+    phone.click("#send")
+    sent(phone)
+    assert rows(running, "acme/hangs") == []
+    assert [row[:4] for row in failures(running, "acme/hangs")] == [["wasm", "page", "timeout", "compile"]]
 
 
 def test_agreed_beforehand_it_needs_no_click(running: RunningService, link: Any, phone: Any) -> None:

@@ -162,7 +162,7 @@ def test_bundles_stand_newest_first_by_the_name_of_a_trusted_signer() -> None:
 
 def test_devices_say_whether_their_rows_count() -> None:
     device = BrowserDevice(
-        device="page-1", accepted=False, by=None, since=None, measurements=2, models=["acme/tiny"],
+        device="page-1", accepted=False, by=None, since=None, measurements=2, failures=1, models=["acme/tiny"],
         hardware=["unstated-device"], platforms=["wasm"], newest=NOW,
     )  # fmt: skip
     table = device_table([device, replace(device, device="page-2", accepted=True, by="ops")])
