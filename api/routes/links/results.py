@@ -234,7 +234,7 @@ def page_events(
         measurement_id=measured,
     )
     test = TestReported(**shared, outcome="passed", stage="verify", checks={"outputs": list(compared)})
-    finished = RunFinished(run_id=run, outcome="completed", measured=1, tests=1)
+    finished = RunFinished(run_id=run, outcome="completed", measured=1)
     parts = (
         (RUN_STARTED, _run_started(shared), "run-started"),
         (MEASUREMENT_RECORDED, measurement, "measurement"),

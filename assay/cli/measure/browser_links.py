@@ -100,6 +100,8 @@ def link(models: tuple[str, ...], server: str | None, token: str | None, as_json
     folder, version = _runtime(chosen["runtime"], backends)
     sizes = {name: chosen[name] for name in ("sequence_length", "image_size") if chosen[name]}
     with tempfile.TemporaryDirectory(prefix="assay-link-") as work, connected(server, token) as client:
+        # A token that makes no links is refused before anything is exported.
+        client.links()
         prepared = _prepared_models(models, chosen["precision"], sizes, Path(work), say)
         runtime = [
             _sent(client, folder / file, f"{backend}/{part}") for backend in backends for part, file in _parts(backend)

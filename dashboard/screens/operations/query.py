@@ -15,7 +15,7 @@ import streamlit as st
 from assay.client import Client
 from dashboard.answers import ready
 from dashboard.service import PATIENCE_S, SLOWEST_S, WatchfulClient, checked, client, decoded
-from domain.answers.links import BrowserDevice
+from domain.answers.links import BrowserDevice, Link
 from domain.answers.operations import Day, DeadLetter, Health, ListedToken
 from domain.answers.sharing import HeldRow, SharedBundle
 from domain.errors import Forbidden
@@ -24,6 +24,7 @@ __all__ = [
     "FRESH_S",
     "LETTERS",
     "browser_devices",
+    "browser_links",
     "day",
     "event",
     "forget",
@@ -105,6 +106,13 @@ def browser_devices() -> list[BrowserDevice]:
 
 
 @_kept  # type: ignore[untyped-decorator]
+def browser_links() -> list[Link]:
+    """Return the links to measure in a browser, the newest first."""
+    links: list[Link] = _operator().links()
+    return links
+
+
+@_kept  # type: ignore[untyped-decorator]
 def letters(position: int) -> list[DeadLetter]:
     """Return dead letters up to a position by type and reason, those with the newest first; LETTERS at most."""
     answer = _operator().query(_LETTERS, min_position=position)
@@ -120,6 +128,6 @@ def event(identifier: str) -> str:
 
 def forget() -> None:
     """Ask the service again, for this reader."""
-    kept: tuple[Any, ...] = (day, tokens, shared, held_rows, browser_devices, letters, event, ready)
+    kept: tuple[Any, ...] = (day, tokens, shared, held_rows, browser_devices, browser_links, letters, event, ready)
     for item in kept:
         item.clear()

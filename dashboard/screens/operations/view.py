@@ -187,10 +187,19 @@ def _shared(_: Day) -> None:
 
 
 def _browser_devices(_: Day) -> None:
-    devices = operator_data.browser_devices()
-    if not devices:
+    links, devices = operator_data.browser_links(), operator_data.browser_devices()
+    if not links and not devices:
         st.caption("No page has sent a result. This makes a link that lets any phone or laptop measure:")
         to_paste("assay browser link bert-base-uncased")
+        return
+    if links:
+        result_table(
+            columns_of(operations.link_table(links, zone())),
+            key=f"{PAGE} browser links",
+            words="Links to measure in a browser",
+        )
+    if not devices:
+        st.caption("No page of these links has sent a result.")
         return
     result_table(
         columns_of(operations.device_table(devices, zone())),

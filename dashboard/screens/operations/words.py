@@ -10,7 +10,7 @@ import msgspec
 import pandas as pd
 
 from dashboard.address import Params, Read, text, understood
-from domain.answers.links import BrowserDevice
+from domain.answers.links import BrowserDevice, Link
 from domain.answers.operations import Archived, Day, DeadLetter, Health, ListedToken, Minute, Step
 from domain.answers.sharing import HeldRow, SharedBundle
 from presentation import formatting
@@ -24,6 +24,7 @@ __all__ = [
     "device_table",
     "held_table",
     "letter_table",
+    "link_table",
     "per_second",
     "read_operations",
     "set_aside",
@@ -221,6 +222,20 @@ def bundle_table(bundles: Sequence[SharedBundle], zone: tzinfo | None = None) ->
     )
 
 
+def link_table(links: Sequence[Link], zone: tzinfo | None = None) -> pd.DataFrame:
+    """Return the links to measure in a browser as a table."""
+    return pd.DataFrame(
+        {
+            "Link": [link.id for link in links],
+            "Models": [", ".join(link.models) for link in links],
+            "Opened": [f"{link.opened} of {link.uses}" for link in links],
+            "Until": [formatting.date(link.expires_at, zone) for link in links],
+            "Made by": [link.created_by for link in links],
+            "State": [link.state for link in links],
+        }
+    )
+
+
 def device_table(devices: Sequence[BrowserDevice], zone: tzinfo | None = None) -> pd.DataFrame:
     """Return the devices whose pages sent results as a table; what they are is as their people stated."""
     return pd.DataFrame(
@@ -230,6 +245,7 @@ def device_table(devices: Sequence[BrowserDevice], zone: tzinfo | None = None) -
             "On": [", ".join(device.platforms) for device in devices],
             "Models": [", ".join(device.models) for device in devices],
             "Rows": [device.measurements for device in devices],
+            "Did not run": [device.failures for device in devices],
             "Newest": [formatting.date(device.newest, zone) for device in devices],
             "State": [f"accepted by {device.by}" if device.accepted else "shown only" for device in devices],
         }

@@ -91,6 +91,7 @@ function warn(text) {
 
 function show(id) {
   for (const name of ["about", "work", "outcome"]) $(name).hidden = name !== id;
+  $("lead").hidden = id !== "about";
 }
 
 function progress(doing, share, detail = "") {
@@ -267,9 +268,9 @@ async function delivered(path, body) {
       $("sent").textContent = "Sending…";
       const answer = await post(path, body);
       const verdict = answer.outcome ?? `${answer.verdict}${answer.reasons.length ? `: ${answer.reasons.join("; ")}` : ""}`;
-      return `taken, ${verdict}. ${answer.detail}`;
+      return { text: `taken, ${verdict}`, detail: answer.detail };
     } catch (error) {
-      if (error instanceof Refused) return `refused. ${error.message}`;
+      if (error instanceof Refused) return { text: `refused. ${error.message}` };
       $("sent").textContent = "The server cannot be reached. This result is kept and sent when it can; you may close the page and open it again.";
       await Promise.race([sleep(wait), new Promise((resolve) => addEventListener("online", resolve, { once: true }))]);
     }
@@ -279,12 +280,18 @@ async function delivered(path, body) {
 async function send(outcomes, offer) {
   $("send").hidden = $("drop").hidden = true;
   for (const outcome of outcomes) await write(keptName(offer, outcome.at), JSON.stringify({ ...outcome, agreed: true }));
+  $("notes").replaceChildren();
+  const details = new Set();
   for (const { at, result, failures } of outcomes) {
-    for (const failure of failures) item($("notes"), `${offer.titles[at]} on ${failure.backend}: ${await delivered("/v1/links/failures", failure)}`);
-    if (result) item($("notes"), `${offer.titles[at]}: ${await delivered("/v1/links/results", result)}`);
+    const bodies = failures.map((failure) => ["failures", failure]).concat(result ? [["results", result]] : []);
+    for (const [kind, body] of bodies) {
+      const { text, detail } = await delivered(`/v1/links/${kind}`, body);
+      item($("notes"), `${offer.titles[at]} on ${body.backend}: ${text}`);
+      if (detail) details.add(detail);
+    }
     await remove(keptName(offer, at));
   }
-  $("sent").textContent = `Done. This device is known as ${offer.device}.`;
+  $("sent").textContent = `Done. ${[...details].join(" ")} This device is known as ${offer.device}.`;
   document.documentElement.dataset.state = "sent";
 }
 

@@ -13,6 +13,7 @@ from dashboard.screens.operations.words import (  # fmt: skip
     device_table,
     held_table,
     letter_table,
+    link_table,
     per_second,
     read_operations,
     set_aside,
@@ -22,7 +23,7 @@ from dashboard.screens.operations.words import (  # fmt: skip
     took,
     used_words,
 )
-from domain.answers.links import BrowserDevice
+from domain.answers.links import BrowserDevice, Link
 from domain.answers.operations import Archived, Build, Configured, Day, DeadLetter, Health, ListedToken, Minute, Step
 from domain.answers.sharing import HeldRow, SharedBundle
 from presentation import formatting
@@ -168,3 +169,13 @@ def test_devices_say_whether_their_rows_count() -> None:
     table = device_table([device, replace(device, device="page-2", accepted=True, by="ops")])
     assert table["State"].tolist() == ["shown only", "accepted by ops"]
     assert table["As stated"].tolist() == ["unstated-device"] * 2
+    assert table["Did not run"].tolist() == [1, 1]
+
+
+def test_links_say_how_often_they_were_opened():
+    link = Link(
+        id="3f2a90c1d477", state="open", models=["acme/tiny fp32"], uses=20, opened=3, created_by="ops", created_at=NOW,
+        expires_at=NOW,
+    )  # fmt: skip
+    table = link_table([link])
+    assert (table["Opened"][0], table["State"][0], table["Models"][0]) == ("3 of 20", "open", "acme/tiny fp32")
