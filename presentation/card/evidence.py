@@ -160,7 +160,7 @@ def _recorded(event: Event) -> MeasuredCall | None:
     latency, workload, execution = data.metrics.latency_ms, data.workload, data.execution
     single = workload.mode == "inference" and workload.batch_size in (None, 1) and not (workload.concurrency or 0) > 1
     value = None if latency is None else latency.p50 or latency.mean
-    if latency is None or value is None or not single or data.provenance.origin == "simulated":
+    if latency is None or value is None or not single or data.provenance.origin in ("page", "simulated"):
         return None
     low, high = (latency.ci95 or {}).get("p50") or (None, None)
     runtime, validity = execution.runtime, data.validity
@@ -221,7 +221,9 @@ def _rows(client: Client, hardware: str, model: str) -> list[MeasuredCall]:
     except AssayError:
         return []
     places = {point["event_id"]: (point["flop_per_byte"], point["flops_per_s"]) for point in points}
-    usable = [row for row in rows if row.origin != "simulated" and (row.latency_p50_ms or row.latency_mean_ms)]
+    usable = [
+        row for row in rows if row.origin not in ("page", "simulated") and (row.latency_p50_ms or row.latency_mean_ms)
+    ]
     return [
         MeasuredCall(
             model=row.model_id,

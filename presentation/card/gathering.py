@@ -225,7 +225,7 @@ def _estimate(client: Client | None, model: CardModel, hardware: str) -> CardFig
 
 
 def _option_figure(option: RankedOption) -> CardFigure | None:
-    if option.latency_ms is None or option.origin == "simulated":
+    if option.latency_ms is None or option.origin in ("page", "simulated"):
         return None
     return CardFigure(
         basis=option.basis,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from presentation import formatting, run_progress
-from presentation.palette import VERDICT_GLYPHS, basis_mark
+from presentation.palette import ORIGIN_WORDS, VERDICT_GLYPHS, basis_mark
 from presentation.reports.content import Column, Row, Table
 
 __all__ = [
@@ -211,7 +211,11 @@ def origin_words(row: Row) -> str:
     if not row.get("origin"):
         return formatting.MISSING
     origin, verdict = str(row["origin"]), row.get("verdict")
-    words = "SIMULATED" if origin == "simulated" else f"{basis_mark(str(row.get('basis'))).glyph} {origin}"
+    words = (
+        ORIGIN_WORDS[origin].strip()
+        if origin in ORIGIN_WORDS
+        else f"{basis_mark(str(row.get('basis'))).glyph} {origin}"
+    )
     if verdict in ("suspect", "invalid"):
         words += f"\n{VERDICT_GLYPHS[verdict]} {verdict}"
     elif verdict is None and "verdict" in row:
@@ -223,7 +227,7 @@ def worst(rows: Iterable[Row]) -> dict[str, Any]:
     """Return origin, basis and verdict of a figure that rests on several rows: those of the weakest of them."""
     kept = list(rows)
     origins, verdicts = {row.get("origin") for row in kept}, {row.get("verdict") for row in kept}
-    origin = next((item for item in ("simulated", "imported", "measured") if item in origins), None)
+    origin = next((item for item in ("simulated", "page", "imported", "measured") if item in origins), None)
     verdict = next((item for item in ("invalid", "suspect", None, "valid") if item in verdicts), None)
     return {
         "origin": origin,

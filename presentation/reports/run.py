@@ -63,9 +63,9 @@ def change_of(row: Row, before: Row | None) -> dict[str, Any]:
     """Return how a row stands against the last known one of its configuration: `change`, and the ratio of the speeds.
 
     faster, slower: the two 95 % intervals do not meet; alike: they do; unclear: one side has none; new: nothing is known;
-    not compared: the row is invalid or simulated.
+    not compared: the row is invalid, simulated, or of a page whose device nobody has accepted.
     """
-    if row.get("origin") == "simulated" or row.get("verdict") == "invalid":
+    if row.get("origin") in ("page", "simulated") or row.get("verdict") == "invalid":
         return {"change": "not compared", "factor": None, "factor_low": None, "factor_high": None}
     if before is None:
         return {"change": "new", "factor": None, "factor_low": None, "factor_high": None}

@@ -299,7 +299,7 @@ def trend_chart(answer: Row, lines: Sequence[Row], name: str = "trend") -> Chart
         }
         for place, line in enumerate(chosen)
         for point in line["points"]
-        if point["origin"] != "simulated" and point["verdict"] != "invalid"
+        if point["origin"] not in ("page", "simulated") and point["verdict"] != "invalid"
     ]
     rest = f" {len(chosen)} of {len(lines)} configurations are drawn." if len(lines) > len(chosen) else ""
     said = f"{counted(len(chosen), 'configuration')} of {answer['model']}, each followed over time.{rest}"

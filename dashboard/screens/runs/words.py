@@ -160,7 +160,8 @@ def heading(run: Run) -> str:
     """Name a run by what it did and where: `bench on intel-xeon-2c`."""
     if run.kind == "import" and run.provenance_source:
         return f"import of {_with_file(run.provenance_source, run.reference or '')}"
-    return f"{run.kind or 'run'} on {run_progress.where(run)}"
+    whose = " by a page, not accepted," if run.origin == "page" else ""
+    return f"{run.kind or 'run'}{whose} on {run_progress.where(run)}"
 
 
 def _with_file(source: str, reference: str) -> str:

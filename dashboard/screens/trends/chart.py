@@ -18,6 +18,7 @@ from presentation.charts.frame import Spec, finished, refuse_too_many
 from presentation.palette import (
     BASIS_MARKS,
     INKS,
+    ORIGIN_WORDS,
     PLATFORM_COLOURS,
     PLATFORM_DOMAIN,
     VERDICT_GLYPHS,
@@ -373,7 +374,7 @@ def _mark(
         "name": lane.name,
         "detail": show + (", 95 % CI" if point["low"] is not None else ""),
         "rests": f"{BASIS_MARKS[basis].glyph} {basis} · {formatting.samples(point['n'])} · {VERDICT_GLYPHS.get(verdict, '·')} {verdict or 'no verdict'}"
-        + (" · SIMULATED" if point["origin"] == "simulated" else ""),
+        + (f" ·{word}" if (word := ORIGIN_WORDS.get(point["origin"])) else ""),
         "when": formatting.when(point["time"], zone) if point["time"] else "not said",
         "runtime": " ".join(str(part) for part in (point.get("runtime"), point["runtime_version"]) if part)
         or "not said",

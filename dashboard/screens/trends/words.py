@@ -61,6 +61,8 @@ METRICS = {
 AXES = {"auto": "Automatic", "time": "Date", "version": "Software version", "order": "Order"}
 """What stands across; of itself dates, and the software's versions where dates are missing."""
 DOUBTED = ("invalid", "simulated")
+NOT_ACCEPTED = frozenset({"page", "simulated"})
+"""Origins that answer nothing: simulated rows, and those of a page whose device no operator has accepted."""
 """Points that are left out unless they are asked for."""
 MOST = 6
 """Configurations shown at once."""
@@ -205,7 +207,7 @@ def _said(field: str, value: Any) -> str:
 def left_out(lane: Lane, trend: Trend) -> tuple[Lane, dict[str, int]]:
     """Return a lane without the invalid and simulated points that are not asked for, and how many it has of each."""
     kinds = [
-        "invalid" if point["verdict"] == "invalid" else "simulated" if point["origin"] == "simulated" else ""
+        "invalid" if point["verdict"] == "invalid" else "simulated" if point["origin"] in NOT_ACCEPTED else ""
         for point in lane.points
     ]
     kept = [point for point, kind in zip(lane.points, kinds, strict=True) if not kind or getattr(trend, kind)]
@@ -233,7 +235,7 @@ def _segmented(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     segment, before = 0, None
     for point in points:
-        if point["verdict"] == "invalid" or point["origin"] == "simulated":
+        if point["verdict"] == "invalid" or point["origin"] in NOT_ACCEPTED:
             point["segment"] = None
             continue
         step = (point.get("step") or {}).get("state")

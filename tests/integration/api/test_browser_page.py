@@ -269,6 +269,36 @@ def test_without_a_network_the_page_opens_measures_and_sends_later_once(
     assert len(rows(running, "acme/offline")) == 1
 
 
+def test_an_agreed_result_is_sent_by_the_next_opening_without_a_click(
+    running: RunningService, link: Any, phone: Any
+) -> None:
+    phone.goto(link("acme/reopened"))
+    phone.click("#start")
+    phone.wait_for_selector("#send", timeout=30_000)
+    phone.route("**/v1/links/results", lambda route: route.abort())
+    phone.click("#send")
+    phone.wait_for_selector("#sent:has-text('kept')")
+    phone.unroute("**/v1/links/results")
+    phone.reload()
+    sent(phone)
+    assert len(rows(running, "acme/reopened")) == 1
+
+
+def test_an_origin_trial_token_stands_in_the_page(link: Any, phone: Any) -> None:
+    phone.goto(link("acme/trial", origin_trial="A-trial-token=="))
+    phone.wait_for_selector("#start")
+    assert phone.get_attribute("meta[http-equiv=origin-trial]", "content") == "A-trial-token=="
+
+
+def test_without_a_private_file_system_a_page_keeps_all_in_memory(
+    running: RunningService, link: Any, phone: Any
+) -> None:
+    phone.add_init_script("StorageManager.prototype.getDirectory = () => Promise.reject(new Error('none'))")
+    phone.goto(link("acme/memory") + "&consent=yes")
+    assert "taken" in sent(phone)
+    assert len(rows(running, "acme/memory")) == 1
+
+
 def test_plain_http_from_another_machine_is_said_before_measuring(
     running: RunningService, link: Any, phone: Any
 ) -> None:

@@ -124,6 +124,8 @@ def test_what_is_doubted_is_left_out_and_counted():
     (lane,) = lanes([line(point(1), *doubted, point(4))])
     kept, out = history.left_out(lane, Trend(model="m"))
     assert ([one["event_id"] for one in kept.points], out) == (["event-1", "event-4"], {"invalid": 1, "simulated": 1})
+    (of_page,) = lanes([line(point(1), point(2, origin="page"))])
+    assert [one["event_id"] for one in history.left_out(of_page, Trend(model="m"))[0].points] == ["event-1"]
     kept, _ = history.left_out(lane, Trend(model="m", invalid=True))
     assert [one["event_id"] for one in kept.points] == ["event-1", "event-2", "event-4"]
 

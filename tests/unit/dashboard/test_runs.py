@@ -36,6 +36,11 @@ def run(**more: Any) -> Run:
     return msgspec.convert({**known, **more}, Run)
 
 
+def test_a_run_of_a_page_says_that_nobody_has_accepted_it() -> None:
+    assert "not accepted" in words.heading(run(origin="page"))
+    assert "accepted" not in words.heading(run(origin="imported"))
+
+
 def test_an_address_is_read_and_written_back() -> None:
     asked = Runs(run="run-1", row=ROW, tab="rows", hw="acme-one", outcome="unfinished", as_of=7)
     read = read_runs(parameters(asked))

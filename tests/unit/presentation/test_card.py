@@ -116,12 +116,13 @@ def test_suspect_row_is_shown_and_marked_where_nothing_is_valid() -> None:
     [
         {"validity": {"verdict": "invalid", "reasons": ["negative"]}},
         {"provenance": {"origin": "simulated", "source": "nobody"}},
+        {"provenance": {"origin": "page", "source": "a page"}},
         {"workload": {"mode": "training", **PASS}},
         {"workload": {"mode": "inference", "batch_size": 8, "sequence_length": 128}},
         {"workload": {"mode": "inference", "batch_size": 1, "sequence_length": 512}},
         {"hardware": {"id": "another", "kind": "cpu", "count": 1}},
     ],
-    ids=["invalid", "simulated", "training", "other batch", "other length", "other machine"],
+    ids=["invalid", "simulated", "page", "training", "other batch", "other length", "other machine"],
 )
 def test_other_rows_are_never_shown_as_a_call(changes: dict[str, Any]) -> None:
     assert own(measured(5.0, **changes)) is None
