@@ -87,6 +87,8 @@ _TYPES: dict[str, np.dtype[Any]] = {
     "int32": np.dtype("<i4"),
     "bool": np.dtype("u1"),
 }
+_ABSENT = frozenset({"NoAdapter", "NoWebGpu", "NoWebNn"})
+"""Errors of the page that say nothing of a model: the browser has not the backend."""
 _BROWSERS = (
     ("edge", r"Edg(?:A|iOS)?/([\d.]+)"),
     ("opera", r"OPR/([\d.]+)"),
@@ -260,7 +262,7 @@ def failure_events(claim: ClaimRecord, model: LinkedModel, failure: PageFailure)
         **shared,
         outcome=outcome,
         stage=failure.stage,
-        failure=Failure(error=re.sub(r"[^A-Za-z0-9]", "", failure.error)[:64] or "Error", message=_plain(scrub(said))),
+        failure=_failure(failure, _plain(scrub(said))),
         remedy=remedy,
     )
     finished = RunFinished(run_id=run, outcome="completed", failed=1)
@@ -271,6 +273,14 @@ def failure_events(claim: ClaimRecord, model: LinkedModel, failure: PageFailure)
     )
     source = PAGE_SOURCE + claim.device
     return [_event(type_, data, source, claim.now, named(role)) for type_, data, role in parts]
+
+
+def _failure(failure: PageFailure, message: str) -> Failure:
+    """Return the browser's own error; where the backend itself is not there, the error of every platform that is not."""
+    name = re.sub(r"[^A-Za-z0-9]", "", failure.error)[:64] or "Error"
+    if name in _ABSENT:
+        return Failure(error="PlatformUnavailable", message=f"{name}: {message}")
+    return Failure(error=name, message=message)
 
 
 def _outcome(failure: PageFailure) -> tuple[Outcome, str]:

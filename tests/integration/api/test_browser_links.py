@@ -438,6 +438,18 @@ def test_a_failure_shows_in_no_matrix_until_an_operator_accepts_the_device(servi
     assert judged() == []
 
 
+def test_a_backend_that_the_browser_has_not_says_nothing_of_the_model(service: Any, offer: Any, page: Any) -> None:
+    one = page()
+    one.open(offer("acme/absent"))
+    one.begin()
+    body = failure_of(one, stage="load", error="NoWebNn", message="no navigator.ml", operator=None, stated="apple-m1")
+    one.post("failures", body)
+    service.accept_device(one.claim["device"], "ours")
+    (row,) = failures(service, "acme/absent")
+    assert (row["error"], row["outcome"]) == ("PlatformUnavailable", "unsupported")
+    assert "NoWebNn" in row["message"]
+
+
 def test_the_text_of_a_failure_is_cleaned(service: Any, offer: Any, page: Any) -> None:
     one = page()
     one.open(offer("acme/dirty"))

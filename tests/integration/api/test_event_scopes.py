@@ -306,7 +306,7 @@ def test_every_route_that_writes_asks_for_a_scope(guarded):
         "/v1/recommendations", "/v1/predictions", "/v1/query", "/v1/fits", "/v1/fleets", "/v1/suggestions",
     }  # fmt: skip
     # A page has the secret of its link, and no token.
-    asks_only |= {"/v1/links/claims", "/v1/links/tasks", "/v1/links/results"}
+    asks_only |= {"/v1/links/claims", "/v1/links/tasks", "/v1/links/results", "/v1/links/failures"}
     paths = httpx.get(f"{guarded.service.url}/schema/openapi.json", headers=guarded.bearer("admin")).json()["paths"]
     changing = {(method.upper(), path) for path, methods in paths.items() for method in methods if method != "get"}
     needs: dict[str, set[str]] = {}
