@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from domain.compatibility.pages import is_software_renderer
 from domain.statistics import median, series_interval
 from domain.verdicts import drift
 
@@ -22,13 +23,11 @@ __all__ = [
     "Taken",
     "backends_of",
     "doubts_of",
-    "execution_options",
     "is_software",
     "observation",
     "placement_of",
 ]
 
-_SOFTWARE = re.compile("swiftshader|llvmpipe|lavapipe|basic render|softpipe", re.I)
 _DRIFT = 0.1
 _NODES = re.compile(r"[Nn]odes?(?:\(s\))? placed on \[(\w+)\]\. Number of nodes: (\d+)")
 _PARTITIONS = re.compile(
@@ -155,7 +154,7 @@ def adapter_name(adapter: Mapping[str, Any]) -> str:
 
 def is_software(adapter: Mapping[str, Any]) -> bool:
     """Return whether an adapter is the processor: it says so, or its name is that of a software renderer."""
-    return bool(adapter.get("isFallbackAdapter")) or bool(_SOFTWARE.search(adapter_name(adapter)))
+    return bool(adapter.get("isFallbackAdapter")) or is_software_renderer(adapter_name(adapter))
 
 
 def device_of(adapter: Mapping[str, Any]) -> str:
@@ -226,18 +225,6 @@ def _taken(placement: Placement) -> dict[str, int | None]:
         "graph_nodes": placement.graph_nodes,
         "nodes": placement.webnn_nodes,
     }
-
-
-def execution_options(backend: str, settings: Settings) -> dict[str, Any]:
-    """Return the type of a WebNN context, and how the weights were quantized."""
-    result: dict[str, Any] = {}
-    if backend == "webnn":
-        result["device_type"] = settings.device or "cpu"
-    if settings.precision == "int8":
-        result |= {"quantization": "onnxruntime.quantize_dynamic", "weights": "int8", "activations": "dynamic uint8"}
-    if settings.precision == "int4":
-        result |= {"quantization": "onnxruntime.MatMulNBitsQuantizer", "weights": "int4", "block_size": 32}
-    return result
 
 
 def doubts_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from urllib.parse import urljoin
 
 import psutil
 
+from domain.compatibility.pages import outcome_of
 from domain.errors import PartMissing, PlatformUnavailable, UnsupportedWorkload
 from runner.browser.server import PageFailed, PageGone, PageTimeout, Session
 from runner.platforms.execution_options import read_options
@@ -25,22 +25,6 @@ OPTIONS = frozenset({"browser", "headed"})
 _START_S = 60.0
 _LONGEST_S = 86_400.0
 """The parent process holds the deadline of a case, and ends the browser with it."""
-_UNSUPPORTED = frozenset(
-    {
-        "ModelTooLarge",
-        "NoAdapter",
-        "NoSharedArrayBuffer",
-        "NoWebGpu",
-        "NoWebNn",
-        "NotIsolated",
-        "NotSupportedError",
-        "UnknownType",
-    }
-)
-_MEMORY = re.compile(
-    r"out of memory|allocation failed|bad_alloc|failed to allocate|memory access out of bounds|OOM", re.I
-)
-_UNSUPPORTED_WORDS = re.compile(r"(?:not|n.t) (?:yet )?(?:support|implement)|unsupported|no available backend", re.I)
 
 
 class PageRefused(UnsupportedWorkload):
@@ -130,12 +114,14 @@ class Page:
 
 def failure_of(failed: PageFailed) -> Exception:
     """Return the error that a page's failure means: refused, out of memory, or itself."""
-    text = failed.detail
-    if (failed.name == "RangeError" and _MEMORY.search(text)) or "bad_alloc" in text or "Out of memory" in text:
-        return MemoryError(text)
-    if failed.name in _UNSUPPORTED or _UNSUPPORTED_WORDS.search(text):
+    outcome = outcome_of(failed.name, failed.detail)
+    if outcome == "out_of_memory":
+        return MemoryError(failed.detail)
+    if outcome == "unsupported":
         return PageRefused(
-            text, field="platform", remedy="Take another backend, browser or precision; this one has not what it needs."
+            failed.detail,
+            field="platform",
+            remedy="Take another backend, browser or precision; this one has not what it needs.",
         )
     return failed
 

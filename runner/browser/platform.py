@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from domain.compatibility.pages import web_options
 from domain.configuration import Runtime, Workload
 from domain.errors import AssayError
 from domain.statistics import median
 from domain.verdicts import COARSE_TIMER
-from runner.browser.facts import Taken, backends_of, doubts_of, execution_options, observation, placement_of
+from runner.browser.facts import Taken, backends_of, doubts_of, observation, placement_of
 from runner.browser.page import Page, open_page
 from runner.measure.preprocessing import REPEATS, Extraction, extraction_of
 from runner.measure.stopping import MAXIMUM_SAMPLES, Method, StopReason
@@ -229,7 +230,7 @@ class BrowserPlatform(Platform):
             "engine": page.running.engine,
             "build": _BUILDS[self.backend][1],
         }
-        return browser | execution_options(self.backend, self._settings)
+        return browser | web_options(self.backend, self._settings.precision, self._settings.device)
 
     def processes(self) -> list[int]:
         """Return the ids of the browser's processes."""

@@ -19,6 +19,7 @@ from api.routes.sharing.bundles import retraction
 from domain.answers.links import Array, Facts, LinkedModel, PageFailure, PageResult
 from domain.canonical import digest
 from domain.catalogues.hardware import find
+from domain.compatibility.pages import is_software_renderer, outcome_of, web_options
 from domain.configuration import Execution, Hardware, Runtime
 from domain.errors import InvalidInput, ResultRefused
 from domain.events import (
@@ -53,10 +54,6 @@ from domain.scrub import scrub
 from domain.sharing.bundles import derived_uuid
 from domain.statistics import latency_summary
 from domain.verdicts import Circumstances, combine, judge
-from runner.browser.facts import execution_options, is_software
-from runner.browser.page import PageRefused, failure_of
-from runner.browser.server import PageFailed
-from runner.platforms.base import Settings
 
 __all__ = [
     "ACCEPTED",
@@ -288,10 +285,10 @@ def _outcome(failure: PageFailure) -> tuple[Outcome, str]:
     other = "Take another backend, browser or precision."
     if failure.error == "TimeoutError":
         return "timeout", other
-    error = failure_of(PageFailed({"name": failure.error, "message": failure.message, "stage": failure.stage}))
-    if isinstance(error, MemoryError):
-        return "out_of_memory", "Take a smaller model or precision, or a device with more memory."
-    return "unsupported" if isinstance(error, PageRefused) else "error", other
+    outcome = outcome_of(failure.error, f"{failure.error}: {failure.message}")
+    if outcome == "out_of_memory":
+        return outcome, "Take a smaller model or precision, or a device with more memory."
+    return outcome, other
 
 
 def _subject(claim: ClaimRecord, model: LinkedModel, sent: PageResult | PageFailure, run: str) -> dict[str, Any]:
@@ -338,14 +335,13 @@ def _hardware(stated: str | None) -> Hardware:
 
 def _execution(claim: ClaimRecord, model: LinkedModel, result: PageResult | PageFailure) -> Execution:
     name, _ = _browser(result.facts)
-    settings = Settings(precision=model.precision, threads=result.facts.threads)
     return Execution(
         platform=result.backend,
         runtime=Runtime(name="onnxruntime-web", version=claim.offer.runtime_version),
         precision=_precision(model, result.backend),
         compiled=True,
         threads=result.facts.threads if result.backend == "wasm" else None,
-        options={"browser": name} | execution_options(result.backend, settings),
+        options={"browser": name} | web_options(result.backend, model.precision),
     )
 
 
@@ -375,7 +371,7 @@ def _judged(result: PageResult, names: Sequence[str], circumstances: Circumstanc
         doubts.append(f"the page was hidden {facts.hidden} time{'s' if facts.hidden > 1 else ''} meanwhile")
     if facts.threads_asked > facts.threads:
         doubts.append(f"{facts.threads} of {facts.threads_asked} threads: the page is not isolated")
-    if facts.fallback_adapter or (facts.adapter and is_software({"description": facts.adapter})):
+    if facts.fallback_adapter or (facts.adapter and is_software_renderer(facts.adapter)):
         doubts.append("a software adapter did the work of a GPU")
     if not doubts:
         return whole

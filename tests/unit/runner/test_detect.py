@@ -134,7 +134,7 @@ class TestPlatforms:
         probe = probe_of(detection, "wasm")
         assert probe.available == bool(driven)
         if driven:
-            assert "added 2 and 3" in probe.evidence
+            assert "WebAssembly" in probe.evidence
             assert probe.runtime["name"] == driven[0].name
             assert probe.runtime["version"].split(".")[0].isdigit()
 
