@@ -31,10 +31,8 @@ _COLUMNS = (
     "peak_memory_bytes,ttft_ms,tpot_ms,forward_ms,loss_ms,backward_ms,optimizer_ms,"
     "preprocess_ms,realtime_factor"
 )
-_TIMES = (
-    *("ttft_ms", "tpot_ms", "forward_ms", "loss_ms", "backward_ms", "optimizer_ms"),
-    *("preprocess_ms", "realtime_factor"),
-)
+_STEPS = ("ttft_ms", "tpot_ms", "forward_ms", "loss_ms", "backward_ms", "optimizer_ms")
+_BEFORE = ("preprocess_ms", "realtime_factor")
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
@@ -193,10 +191,12 @@ def _tell_rows(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Non
 
 def _tell_phases(rows: Sequence[Mapping[str, Any]]) -> None:
     """Show what a call or a step consists of, where that was measured: tokens, phases of training, what comes before."""
-    shown = [row for row in rows if any(row.get(name) is not None for name in _TIMES)][:SHOWN]
-    table = parts_table([_name(row) for row in shown], shown)
-    if table is not None:
-        answers().print(table)
+    for names in (_STEPS, _BEFORE):
+        shown = [row for row in rows if any(row.get(name) is not None for name in names)][:SHOWN]
+        parts = [{name: row.get(name) for name in names} for row in shown]
+        table = parts_table([_name(row) for row in shown], parts)
+        if table is not None:
+            answers().print(table)
 
 
 def _tell_energy(rows: Sequence[Mapping[str, Any]]) -> None:

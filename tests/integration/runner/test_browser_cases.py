@@ -231,7 +231,7 @@ def minimise_window(others: set[str]) -> bool:
             with suppress(OSError, ValueError, LookupError, httpx.HTTPError):
                 base = f"http://127.0.0.1:{address.read_text().split()[0]}/json"
                 targets = httpx.get(base, trust_env=False).json()
-                page = next(each for each in targets if each["type"] == "page" and "key=" in each["url"])
+                (page,) = [each for each in targets if each["type"] == "page" and "key=" in each["url"]]
                 if not any(each["type"] == "worker" for each in targets):
                     continue
                 with connect(page["webSocketDebuggerUrl"], proxy=None) as socket:
