@@ -25,11 +25,20 @@ from runner.browser.page import opened
 from runner.machine.probes import Probe, ProbedDevice
 from runner.machine.scrub import scrub
 
-__all__ = ["BrowserReport", "Report", "check", "look", "probe_browser"]
+__all__ = ["BrowserReport", "Limits", "Report", "check", "look", "probe_browser"]
 
 _BACKENDS: tuple[Backend, ...] = ("wasm", "webgpu", "webnn")
 DEADLINE_S = 30.0
 """How long a page may take to answer, after its browser has started."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest pieces of memory that a page was given, to 64 MiB; 16 GiB is the most that was asked for."""
+
+    array_buffer_bytes: int
+    """A file of a model lies in one of these."""
+    wasm_memory_bytes: int
+    """The weights and the activations of the wasm backend lie in one of these together."""
 
 
 class BrowserReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +52,7 @@ class BrowserReport(msgspec.Struct, frozen=True, kw_only=True):
     isolated: bool | None = None
     threads: int | None = None
     clock_step_us: float | None = None
+    limits: Limits | None = None
     flags: tuple[str, ...] = ()
     backends: tuple[Ability, ...] = ()
     reason: str | None = None
@@ -89,6 +99,7 @@ def look(program: BrowserProgram, *, flags: Sequence[str] = (), deadline_s: floa
     try:
         with opened(program, flags=flags, deadline_s=deadline_s) as page:
             backends = backends_of(page.environment)
+            limits = next(each["limits"] for each in page.do("limits", deadline_s=deadline_s) if "limits" in each)
             return BrowserReport(
                 **known,
                 version=page.running.version,
@@ -97,6 +108,7 @@ def look(program: BrowserProgram, *, flags: Sequence[str] = (), deadline_s: floa
                 isolated=page.environment["isolated"],
                 threads=page.environment["hardware_concurrency"],
                 clock_step_us=page.environment["clock_step_ms"] * 1000,
+                limits=msgspec.convert(limits, Limits),
                 backends=tuple(backends.values()),
             )
     except AssayError as error:

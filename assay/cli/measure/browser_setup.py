@@ -71,6 +71,7 @@ def check(as_json: bool) -> int:
         print_json(report)
         return code
     columns: list[str | tuple[str, str]] = ["browser", ("version", "fixed"), "page", "wasm", "webgpu", "webnn"]
+    columns += [("array buffer", "right"), ("wasm memory", "right")]
     answers().print(grid(None, columns, [_row(item) for item in report.browsers]))
     answers().print(f"\nonnxruntime-web {report.onnxruntime_web or 'is not installed'}")
     for item in report.browsers:
@@ -83,11 +84,13 @@ def check(as_json: bool) -> int:
 
 def _row(item: BrowserReport) -> list[str]:
     if not item.backends:
-        return [item.name, item.version or "—", "no", "—", "—", "—"]
+        return [item.name, item.version or "—", "no", *["—"] * 5]
     page = ["isolated" if item.isolated else "not isolated"]
     if item.clock_step_us is not None:
         page.append(f"clock {formatting.significant(item.clock_step_us)} µs")
-    return [item.name, item.version or "—", ", ".join(page), *(_cell(ability) for ability in item.backends)]
+    limits = [item.limits.array_buffer_bytes, item.limits.wasm_memory_bytes] if item.limits else [None, None]
+    cells = [_cell(ability) for ability in item.backends]
+    return [item.name, item.version or "—", ", ".join(page), *cells, *(formatting.memory(each) for each in limits)]
 
 
 def _cell(ability: Ability) -> str:

@@ -1,7 +1,7 @@
 // Runs tasks in a Worker and passes on what it says.
 //
 // A task is JSON:
-//   steps       which of environment, load, compile, feed, call, warm_up, measure, bare, observe, beside, features, warm, close to do, in order
+//   steps       which of environment, load, compile, feed, call, warm_up, measure, bare, observe, beside, features, warm, limits, close to do, in order
 //   backend     wasm, webgpu or webnn; device_type (webnn): cpu, gpu or npu; threads: a number, or null for one
 //   runtime     {module, mjs, wasm}: addresses of onnxruntime-web's files; version
 //   model       {url, bytes, digest, data: [{path, url, bytes, digest}]}: an ONNX file and its external data

@@ -3,6 +3,7 @@
 const MOST_BYTES = 2 ** 31 - 1;
 const WARM_UP_WINDOW_MS = 50;
 const LOSS_MS = 500;
+const LIMIT_STEP_BYTES = 2 ** 26, MOST_ASKED_BYTES = 2 ** 34;
 const TYPES = {
   float32: Float32Array, int64: BigInt64Array, int32: Int32Array, uint8: Uint8Array, int8: Int8Array, bool: Uint8Array,
   float16: Uint16Array, float64: Float64Array,
@@ -396,13 +397,29 @@ async function features() {
   say("progress", { features: { ms: times, ...(reply && { dims: last.dims, data: base64(new Uint8Array(last.data.buffer)) }) } });
 }
 
+// The largest pieces of memory that this browser gives, found by asking: nothing is written to them, so they cost no memory.
+async function limits() {
+  const largest = (gives) => {
+    let fits = 0, fails = MOST_ASKED_BYTES + LIMIT_STEP_BYTES;
+    while (fails - fits > LIMIT_STEP_BYTES) {
+      const middle = fits + Math.floor((fails - fits) / 2 / LIMIT_STEP_BYTES) * LIMIT_STEP_BYTES;
+      try { gives(middle); fits = middle; } catch { fails = middle; }
+    }
+    return fits;
+  };
+  say("progress", { limits: {
+    array_buffer_bytes: largest((bytes) => new ArrayBuffer(bytes)),
+    wasm_memory_bytes: largest((bytes) => new WebAssembly.Memory({ initial: bytes / 65536, maximum: bytes / 65536 })),
+  } });
+}
+
 async function close() {
   await session?.release?.();
   session = undefined;
 }
 
 const STEPS = {
-  environment, load, compile, feed, call, measure, bare, observe, beside, features, warm, close,
+  environment, load, compile, feed, call, measure, bare, observe, beside, features, warm, limits, close,
   warm_up: async () => { reach("run"); warmed = await warmUp(); say("progress", { warm_up: warmed.times, steady: warmed.steady }); },
 };
 

@@ -177,6 +177,14 @@ def test_no_adapter_and_a_flag_that_is_off_are_outcomes_and_harm_no_other(home: 
 
 
 @pytest.mark.usefixtures("tested")
+def test_a_model_that_webassembly_has_no_memory_for_is_out_of_memory(home: Path, tmp_path: Path) -> None:
+    path = wrapper(tmp_path, engine("chromium"), flags="--js-flags=--wasm-max-mem-pages=400")
+    (tested,) = events_of(run_verification, plan("wasm", browsers=(str(path),)), home, "assay.test.reported.v1")
+    assert (tested["outcome"], tested["stage"]) == ("out_of_memory", "compile")
+    assert "bad_alloc" in str(tested["failure"])
+
+
+@pytest.mark.usefixtures("tested")
 def test_two_threads_are_refused_by_a_browser_without_shared_memory(home: Path) -> None:
     engine("webkit")
     asked = plan("wasm", browsers=("webkit",), threads=(2,))

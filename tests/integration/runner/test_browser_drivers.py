@@ -281,6 +281,8 @@ class TestLook:
             assert item["works"], item
             assert item["isolated"]
             assert item["clock_step_us"] > 0
+            assert item["limits"]["array_buffer_bytes"] >= 2**30
+            assert 2**30 <= item["limits"]["wasm_memory_bytes"] <= 2**32
             assert "WebAssembly" in item["backends"][0]["evidence"]
             assert all(ability["available"] or ability["reason"] for ability in item["backends"])
         for probe in probe_browser():
