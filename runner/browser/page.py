@@ -106,6 +106,15 @@ class Page:
                 total += getattr(info, "pss", 0) or info.uss
         return total
 
+    def processor_s(self) -> float:
+        """Return the processor time that the browser's processes have used, in s."""
+        total = 0.0
+        for pid in self.processes():
+            with suppress(psutil.Error):
+                times = psutil.Process(pid).cpu_times()
+                total += times.user + times.system
+        return total
+
     def close(self) -> None:
         """End the browser and the server."""
         self._running.end()

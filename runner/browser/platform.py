@@ -10,6 +10,7 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -202,6 +203,8 @@ class BrowserPlatform(Platform):
         details = {**seen.details, "flags": list(page.running.flags), "load": self._load_details()}
         if taken.calls_per_sample > 1:
             details["calls_per_sample"] = taken.calls_per_sample
+        if self._timer:
+            details["processors_busy"] = round(self._timer.processors_busy, 2)
         if beside:
             details["beside_cpu"] = {"p50_ms": median(beside), "n": len(beside)}
         return Observation(
@@ -266,6 +269,8 @@ class PageTimer:
     def __init__(self, page: Page, backend: str) -> None:
         self._page, self._backend = page, backend
         self.taken = Taken()
+        self.processors_busy = 0.0
+        """Processors that the browser's processes used while the series was taken, on average."""
         self._loops: tuple[float, float] | None = None
 
     def method_of(self, method: Method) -> dict[str, Any]:
@@ -287,7 +292,9 @@ class PageTimer:
 
     def series(self, method: Method) -> tuple[list[float], StopReason, float, list[int]]:
         """Let the page take the samples; return them in ms, why they ended, their wall time in s, and memory in bytes."""
+        began, used = perf_counter(), self._page.processor_s()
         messages = self._page.do("measure", method=self.method_of(method))
+        self.processors_busy = (self._page.processor_s() - used) / (perf_counter() - began)
         said = next(message for message in messages if message["kind"] == "samples")
         self.taken = msgspec.convert(said, Taken)
         before, after = said["loop_ms"]

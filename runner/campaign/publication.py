@@ -48,8 +48,10 @@ def published_name(hardware: Sequence[str], day: date) -> str:
 
 
 def published_files(folder: Path) -> list[Path]:
-    """Return the files of a folder by name; none where it is not the folder of published measurements, or is not there."""
-    return sorted(folder.glob("*.ndjson*")) if (folder / PLAN).is_file() else []
+    """Return the files of a folder by name, then those of pages in browsers; none where it does not hold the plan."""
+    if not (folder / PLAN).is_file():
+        return []
+    return [*sorted(folder.glob("*.ndjson*")), *sorted(folder.glob("browsers/*.ndjson*"))]
 
 
 def new_file(folder: Path, day: date, *, resume: bool = False) -> Path:

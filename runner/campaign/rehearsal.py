@@ -9,7 +9,8 @@ import msgspec
 from domain.errors import AssayError
 from runner.campaign.campaign import Campaign, Prepared
 from runner.campaign.plan import Plan
-from runner.measure.prepared_case import available
+from runner.measure.prepared_case import check_work, require_probe
+from runner.platforms.registry import create
 from runner.protocol.tasks import Case
 
 __all__ = ["Rehearsed", "rehearse", "steady_bound_s"]
@@ -29,7 +30,25 @@ class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
 def rehearse(plan: Plan, cache: Path | None = None) -> list[Rehearsed]:
     """Return the cases in the order in which they would run; raises what makes the whole plan wrong."""
     campaign = Campaign(plan, trace=False, cache=cache)
-    return [_rehearsed(case, campaign.prepared[case.model]) for case in campaign.cases]
+    absent: dict[tuple[str, tuple[str, ...]], AssayError | None] = {}
+    for case in campaign.cases:
+        key = (case.platform, case.options)
+        if key not in absent:
+            absent[key] = _absence(*key)
+    return [
+        _rehearsed(case, campaign.prepared[case.model], absent[case.platform, case.options]) for case in campaign.cases
+    ]
+
+
+def _absence(name: str, options: tuple[str, ...]) -> AssayError | None:
+    platform = create(name)
+    try:
+        require_probe(platform, options)
+    except AssayError as error:
+        return error
+    finally:
+        platform.close()
+    return None
 
 
 def steady_bound_s(plan: Plan, cases: int) -> float | None:
@@ -38,11 +57,13 @@ def steady_bound_s(plan: Plan, cases: int) -> float | None:
     return None if method.iterations is not None else cases * (method.warmup_s + method.budget_s)
 
 
-def _rehearsed(case: Case, prepared: Prepared) -> Rehearsed:
+def _rehearsed(case: Case, prepared: Prepared, absent: AssayError | None) -> Rehearsed:
     if prepared.error:
         return Rehearsed(case=case, why=prepared.error.message, remedy=prepared.error.remedy)
     try:
-        available(case)
+        if absent:
+            raise absent
+        check_work(create(case.platform), case)
     except AssayError as error:
         return Rehearsed(case=case, why=error.detail, remedy=error.remedy)
     return Rehearsed(case=case)

@@ -35,6 +35,8 @@ __all__ = [
     "alone",
     "available",
     "built_for",
+    "check_work",
+    "require_probe",
     "set_threads",
     "timed",
     "write_arrays",
@@ -201,16 +203,30 @@ def _meter(platform: Platform, watcher: Watcher | Unread | None, case: Case) -> 
 def available(case: Case) -> Platform:
     """Return the case's platform; raises where it is not here, or cannot do this work in this precision."""
     platform = create(case.platform)
-    probe = platform.probe_for(case.options)
+    try:
+        require_probe(platform, case.options)
+        check_work(platform, case)
+    except BaseException:
+        platform.close()
+        raise
+    return platform
+
+
+def require_probe(platform: Platform, options: tuple[str, ...]) -> None:
+    """Raise PlatformUnavailable where the platform is not here; its probe may leave open what a load needs."""
+    probe = platform.probe_for(options)
     if not probe.available:
         raise PlatformUnavailable(
-            f"{case.platform} is not available here: {probe.reason or 'its probe said no'}",
+            f"{platform.name} is not available here: {probe.reason or 'its probe said no'}",
             field="platform",
             remedy=probe.remedy or "Name a platform that `assay detect` lists as available.",
         )
+
+
+def check_work(platform: Platform, case: Case) -> None:
+    """Raise where the platform cannot do this work in this precision, or does not know an option."""
     platform.check(purpose_of(case.workload), case.precision)
     read_options(case.options, platform=case.platform, names=platform.known_options)
-    return platform
 
 
 def set_threads(case: Case) -> None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from time import sleep
+
+_LOOKS, _LOOK_S = 10, 0.2
 
 
 def main() -> int:
@@ -18,6 +21,10 @@ def main() -> int:
 
         end_processes(profile)
         remove_folder(profile)
+        # A browser whose pipes closed ends by itself, and may write the index of its cache once more.
+        for _ in range(_LOOKS):
+            sleep(_LOOK_S)
+            remove_folder(profile)
     return 0
 
 

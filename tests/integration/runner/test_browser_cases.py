@@ -33,6 +33,7 @@ from runner.browser.platform import runtime_files
 from runner.browser.server import PageFailed
 from runner.campaign.bench import run_plan
 from runner.campaign.plan import Plan, Sweep, in_browsers, make_plan
+from runner.campaign.rehearsal import rehearse
 from runner.campaign.verify import run_verification
 from runner.contract import PlatformContract
 from runner.measure.stopping import Method
@@ -98,6 +99,7 @@ def test_a_measured_page_records_browser_isolation_threads_and_clock(home: Path)
     assert options["browser_version"][0].isdigit()
     assert details["threads"] == {"asked": 2, "had": 2}
     assert details["isolated"] is True
+    assert details["processors_busy"] > 0
     assert details["nodes"].keys() == {"CPUExecutionProvider"}
     assert row["conditions"]["timer_resolution_ms"] == details["clock_step_ms"] <= 0.1
     assert row["samples"]["n"] == 12
@@ -311,6 +313,13 @@ def test_arrivals_are_refused_in_a_page(home: Path) -> None:
     asked = plan("wasm", scenario="server", target_qps=(5.0,))
     (failed,) = events_of(run_plan, asked, home, "assay.measurement.failed.v1")
     assert (failed["outcome"], failed["failure"]["error"]) == ("unsupported", UnsupportedWorkload.__name__)
+
+
+def test_a_rehearsed_plan_leaves_no_browser_open(home: Path) -> None:
+    before = _marked()
+    cases = rehearse(plan("wasm", precisions=("fp32", "int8")), home / "cache")
+    assert [(each.case.precision, each.why) for each in cases] == [("fp32", None), ("int8", None)]
+    assert _marked() <= before
 
 
 def test_a_probe_leaves_no_browser_open() -> None:
