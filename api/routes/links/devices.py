@@ -27,18 +27,18 @@ PAGE_ROWS = 500
 """Events of a device that are read at a time."""
 
 _ROWS = """
-WITH sent AS (
+SELECT replace(source, ?, '') AS device, count(*) FILTER (WHERE measured) AS measurements,
+    count(*) FILTER (WHERE NOT measured) AS failures, list_sort(list(DISTINCT model_id)) AS models,
+    list_sort(list(DISTINCT hardware_id)) AS hardware, list_sort(list(DISTINCT platform)) AS platforms,
+    max(recorded_at) AS newest
+FROM (
     SELECT source, model_id, hardware_id, platform, recorded_at, true AS measured FROM measurements
     WHERE starts_with(source, ?)
     UNION ALL
     SELECT source, model_id, hardware_id, platform, recorded_at, false FROM outcomes
     WHERE kind = 'failure' AND starts_with(source, ?)
 )
-SELECT replace(source, ?, '') AS device, count(*) FILTER (WHERE measured) AS measurements,
-    count(*) FILTER (WHERE NOT measured) AS failures, list_sort(list(DISTINCT model_id)) AS models,
-    list_sort(list(DISTINCT hardware_id)) AS hardware, list_sort(list(DISTINCT platform)) AS platforms,
-    max(recorded_at) AS newest
-FROM sent GROUP BY source ORDER BY newest DESC
+GROUP BY source ORDER BY newest DESC
 """
 _RETRACTIONS = """
 SELECT target_event_id AS target, event_id AS retraction, reason FROM retractions

@@ -135,13 +135,13 @@ def test_examples_and_views_of_ours_run_and_come_back(page: Any, dashboards: Any
     settled(page.page)
     from playwright.sync_api import TimeoutError as Late
 
-    # A click that meets a run of the page is lost, as it is for a person, who clicks again.
-    for _ in range(3):
+    # A click that meets a run of the page is lost, as it is for a person, who clicks again where the address stays.
+    for _ in range(5):
         page.page.get_by_role("link", name="Recommend").click()
         with contextlib.suppress(Late):
-            page.page.get_by_role("heading", name="Recommend").wait_for(timeout=10_000)
+            page.page.wait_for_url("**/recommend**", timeout=10_000, wait_until="commit")
             break
-    page.page.get_by_role("heading", name="Recommend").wait_for(timeout=1_000)
+    page.page.get_by_role("heading", name="Recommend").wait_for()
     page.page.get_by_role("link", name="Query").click()
     page.page.locator(".assay-table").first.get_by_text("acme-one").first.wait_for()
     assert page.page.get_by_label("SQL").input_value().startswith("SELECT *\nFROM measurements")

@@ -103,7 +103,9 @@ def test_an_event_is_opened_by_its_id(page: Any, dashboards: Any, service_url: s
     with Client(service_url) as client:
         event = str(client.measurements(limit=1)[0]["event_id"])
     page.open(f"{dashboards(service_url)}/query")
-    box(page.page).fill(event)
+    shortcut(page.page)
+    page.page.keyboard.insert_text(event)
+    options(page.page).first.wait_for()
     page.page.keyboard.press("Enter")
     page.page.wait_for_url(f"**/runs?row={event}")
 

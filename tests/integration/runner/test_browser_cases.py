@@ -122,6 +122,7 @@ def test_a_browser_that_is_not_here_is_one_outcome_and_harms_no_other(home: Path
     assert "/nowhere" not in str(tested[0]["execution"]["options"]), "folders of this machine stay on it"
 
 
+@pytest.mark.torture
 def test_sound_has_a_real_time_factor_and_its_features_are_timed_apart_in_the_page(home: Path) -> None:
     sweep = Sweep(models=("assay/wav2vec2-small",), platforms=("wasm",), audio_seconds=(0.5,))
     method = Method(iterations=8)
@@ -195,6 +196,7 @@ def test_two_threads_are_refused_by_a_browser_without_shared_memory(home: Path) 
     assert "SharedArrayBuffer" in str(failed["failure"])
 
 
+@pytest.mark.torture
 @pytest.mark.usefixtures("tested")
 def test_a_clock_whose_steps_are_longer_than_a_call_makes_the_row_suspect(home: Path, tmp_path: Path) -> None:
     resisting = """for word in "$@"; do

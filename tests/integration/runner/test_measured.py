@@ -149,11 +149,11 @@ def test_a_file_with_all_rows_repeats_nothing(measured: Told, cache: Path, tmp_p
 
 def test_an_absent_platform_and_a_silent_fallback_beside_a_good_one(plugin: Path, cache: Path) -> None:
     method = Method(iterations=7)
-    report, events = tell(run_plan, plan(platforms=["webnn", "openvino", "pretending"], method=method), cache)
+    report, events = tell(run_plan, plan(platforms=["rocm", "openvino", "pretending"], method=method), cache)
     assert (report.done, report.failed, report.exit_code) == (2, 1, 1)
     failure = data_of(events, "measurement.failed")[0]
     assert (failure["outcome"], failure["stage"]) == ("unsupported", "resolve")
-    assert failure["execution"]["platform"] == "webnn" and failure["remedy"]
+    assert failure["execution"]["platform"] == "rocm" and failure["remedy"]
     good, fallen = data_of(events, "measurement.recorded")
     assert good["samples"]["n"] == 7
     assert not {"p90", "p95", "p99"} & good["metrics"]["latency_ms"].keys()
@@ -165,7 +165,7 @@ def test_an_absent_platform_and_a_silent_fallback_beside_a_good_one(plugin: Path
 @pytest.mark.parametrize(
     ("options", "error", "field", "exit_code"),
     [
-        ({"platforms": ["webnn"]}, PlatformUnavailable, "platform", 3),
+        ({"platforms": ["rocm"]}, PlatformUnavailable, "platform", 3),
         ({"precisions": ["fp4"]}, UnsupportedPrecision, "precision", 2),
         ({"sequence_lengths": [513], "platforms": ["openvino"]}, UsageError, "sequence_length", 2),
     ],
@@ -214,7 +214,7 @@ def test_an_interrupt_is_recorded_and_passed_on(cache: Path, recorded_spans: Any
 
 
 def test_outputs_of_both_platforms_are_right_and_broken_ones_are_noticed(plugin: Path, cache: Path) -> None:
-    platforms = ["cpu", "openvino", "corrupting", "pretending", "webnn"]
+    platforms = ["cpu", "openvino", "corrupting", "pretending", "rocm"]
     report, events = tell(run_verification, plan(platforms=platforms), cache)
     reported = data_of(events, "test.reported")
     tests = {test["observed"]["requested"]["platform"]: test for test in reported if "observed" in test}
@@ -228,7 +228,7 @@ def test_outputs_of_both_platforms_are_right_and_broken_ones_are_noticed(plugin:
     pretended = tests["pretending"]
     assert (pretended["outcome"], pretended["failure"]["error"]) == ("failed", "Fallback")
     assert pretended["execution"]["platform"] == "cpu" and pretended["observed"]["fallback_share"] == 1.0
-    absent = next(test for test in reported if test["execution"]["platform"] == "webnn")
+    absent = next(test for test in reported if test["execution"]["platform"] == "rocm")
     assert (absent["outcome"], absent["stage"]) == ("unsupported", "resolve")
     assert (report.done, report.failed) == (2, 3)
     assert data_of(events, "run.finished")[0]["tests"] == 5
