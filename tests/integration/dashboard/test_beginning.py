@@ -49,6 +49,7 @@ def test_files_are_previewed_then_added(page: Any, fresh_service: Any, table: Pa
         dialog.locator("input[type=file]").set_input_files(table)
         dialog.get_by_text("2 measurements of 2 models on 1 device would be added; 1 is refused.").wait_for()
         refused = dialog.get_by_role("region", name="What is refused").locator("tbody tr")
+        refused.first.wait_for()
         assert [cell.inner_text() for cell in refused.locator("th, td").all()] == [
             "infer_step_time: is empty", "1", table.name, "4",
         ]  # fmt: skip

@@ -346,9 +346,11 @@ class TestWasm(PlatformContract):
 
 
 def _marked() -> set[psutil.Process]:
-    """Return the processes whose command names a profile of ours."""
+    """Return the processes whose command names a profile of ours and that were started from this home."""
     named = set()
     for process in psutil.process_iter(["cmdline"]):
-        if any("assay-browser-" in word for word in process.info["cmdline"] or ()):
-            named.add(process)
+        with suppress(psutil.Error):
+            ours = process.environ().get("ASSAY_HOME") == os.environ["ASSAY_HOME"]
+            if ours and any("assay-browser-" in word for word in process.info["cmdline"] or ()):
+                named.add(process)
     return named
