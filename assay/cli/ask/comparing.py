@@ -19,7 +19,7 @@ _NOTHING = f" {formatting.MISSING}"
 LONGEST_NAME = 26
 MOST_SLOWER = 3
 """Sentences on slower precisions that are shown without --all."""
-SPARE = ("memory", "energy", "px", "software", "platform", "precision")
+SPARE = ("memory", "energy", "px", "items", "mode", "software", "platform", "precision")
 """Columns that give way in a narrow terminal, the first of them first."""
 _PARTS = (
     ("platform", "fixed", "platform"),
