@@ -81,6 +81,14 @@ def test_each_rule_names_line_and_member(tmp_path, events, change, field):
     assert {each for _, each in found} == {field}
 
 
+def test_a_signature_is_not_searched_for_what_is_private(tmp_path, events):
+    events[1] |= {
+        "signer": "ed25519:00",
+        "signature": "YWS2TNuu1m36U87n3MSyIs+uT425abeUml8689LX//XVRQyCEHX9KTDBNrb2bE66=",
+    }
+    assert "signature" not in {field for _, field in fields(written(tmp_path, events))}
+
+
 def test_an_id_is_unique_over_all_files(tmp_path, events):
     paths = [written(tmp_path, events), written(tmp_path, events[2:], "b.ndjson.gz")]
     assert [(each.file, each.line, each.field) for each in problems_in(paths)] == [("b.ndjson.gz", 1, "id")]
