@@ -342,6 +342,7 @@ def put(database: Any, content: bytes) -> str:
     return ArtifactStore(database.url).put(content, {}, "predictor")
 
 
+@pytest.mark.torture
 def test_a_service_that_is_told_to_trains_by_itself_when_there_is_something_new(fresh_service, world):
     service = fresh_service("--retrain-every", "1s").start()
     with service.client() as client:

@@ -78,6 +78,7 @@ def test_kernels_reach_the_service_and_change_its_answers(fresh_service, home, c
     assert not (home / "calibration.ndjson").exists()
 
 
+@pytest.mark.torture
 def test_a_killed_calibration_goes_on_where_it_was(service, home, capsys):
     journal = home / "calibration.ndjson"
     words = ["--kernels", "tiny,half,bmm,norm,softmax", "--server", service.url]
@@ -151,6 +152,7 @@ def test_wrong_usage_names_the_field(home, capsys, words, field):
     assert f"{field}:" in capsys.readouterr().err
 
 
+@pytest.mark.torture
 def test_a_benchmark_calibrates_its_platforms_first(home, tmp_path, capsys):
     out = tmp_path / "here.ndjson"
     words = ["bench", "prajjwal1/bert-tiny", "--platform", "cpu", "--budget", "0.2", "--calibrate", "--json"]

@@ -156,6 +156,7 @@ def test_what_waits_in_the_spool_is_on_the_card_of_this_machine(typed: Any, buil
     ] == [31.5]
 
 
+@pytest.mark.torture
 def test_measure_runs_only_what_is_missing_and_the_second_time_nothing(typed: Any, build: Any, folder: Path) -> None:
     from presentation.card.gathering import CLASSES
     from runner.machine.detect import own_hardware

@@ -17,6 +17,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
 
 
+@pytest.mark.torture
 def test_what_is_recorded_is_compared_and_a_difference_is_explained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

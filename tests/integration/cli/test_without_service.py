@@ -118,6 +118,7 @@ def test_an_answer_that_is_to_be_recorded_asks_for_a_service(tmp_path: Path) -> 
     assert "assay up" in str(refused.value.remedy)
 
 
+@pytest.mark.torture
 def test_a_base_installation_measures_into_the_spool_and_says_where_a_service_would_come_from(
     base: dict[str, str], tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ def test_files_named_like_the_packages_would_be_imported(folder):
         assert f"{name}.py of the working folder was imported" in ended.stderr
 
 
+@pytest.mark.torture
 def test_a_run_with_its_service_and_its_children_imports_only_the_packages(folder, tmp_path_factory):
     home = str(tmp_path_factory.mktemp("home"))
     ended = subprocess.run(

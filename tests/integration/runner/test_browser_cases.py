@@ -135,6 +135,7 @@ def test_sound_has_a_real_time_factor_and_its_features_are_timed_apart_in_the_pa
 
 
 @pytest.mark.usefixtures("tested")
+@pytest.mark.torture
 def test_what_a_deadline_ends_leaves_no_browser(home: Path) -> None:
     before = _marked()
     asked = msgspec.structs.replace(plan("wasm"), method=Method(iterations=10**6), timeout_s=12.0)
