@@ -18,7 +18,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One value of a history: a figure in its unit, or of a test 1 where it passed and 0 where it did not.
 
     `doubts` are the reasons why its row is suspect. `environment` is a fingerprint; `runtime` a name with its version.
-    `branch`, `commit` and `pull_request` are those of the run, where it says so.
+    `branch`, `commit` and `pull_request` are those of the run, where it says so. `unit` and `subject` (what was measured, in
+    any form that is equal for equal things) are those of its row; a point whose row says otherwise than the history is set aside.
     """
 
     event_id: str
@@ -37,6 +38,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     branch: str | None = None
     commit: str | None = None
     pull_request: str | None = None
+    unit: str | None = None
+    subject: str | None = None
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -60,6 +63,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     configuration: str | None = None
     mode: str | None = None
     batch_size: int | None = None
+    subject: str | None = None
     environments: dict[str, dict[str, Any]] = {}
     restarts: list[str] = []
 
@@ -76,7 +80,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A confirmed change: after the event `first` and no later than the event `last`; `confirmed_by` is the event that made it certain.
 
     `id` names the change: the same history with more points gives the same id. `change` is after over before less one,
-    `low` to `high` its 95 % interval. `evidence_before` and `evidence_after` are events on both sides, nearest first.
+    `low` to `high` its 95 % interval. `level` is the first event of the new level: where the change is expected, the history
+    restarts there. `evidence_before` and `evidence_after` are events on both sides, nearest first.
     `votes` names the detectors that found it.
     """
 
@@ -99,6 +104,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     first: str
     last: str
     confirmed_by: str
+    level: str | None = None
     first_time: datetime | None = None
     last_time: datetime | None = None
     versions: tuple[str | None, str | None] = (None, None)
