@@ -324,10 +324,10 @@ class _Series:
         evidence = self._evidence(values, place, noise, inflation)
         if abs(evidence) < 1:
             return None
-        near = (rows.l2[row] >= rows.l2[row, place - 1] - NEARLY * inflation).nonzero()[0] + 1
+        likely = (rows.l2[row] > 0) & (rows.l2[row] >= rows.l2[row, place - 1] - NEARLY * inflation)
+        near = [place, *(likely.nonzero()[0] + 1).tolist()]
         index = rows.begin + place
-        start, end = rows.begin + int(near.min()) - 1, rows.begin + int(near.max())
-        start, end = min(start, index - 1), max(end, index)
+        start, end = rows.begin + min(near) - 1, rows.begin + max(near)
         return _Split(rows.begin, index, start, end, seen, evidence > 0, names, noise, inflation)
 
     def _evidence(self, values: Floats, place: int, noise: float, inflation: float) -> float:

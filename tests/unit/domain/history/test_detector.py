@@ -180,6 +180,14 @@ def wandering(seed: int, steps: list[float], noise: float) -> list[float]:
     return values
 
 
+def test_range_of_every_change_lies_within_the_known_points() -> None:
+    for seed in range(120):
+        values = wandering(seed, [(0.9, 1.06, 1.2)[seed % 3], (1.06, 0.5)[seed % 2], 1.06], (0.0, 0.03, 0.1)[seed % 3])
+        for change in detect(values).changes:
+            assert 0 <= change.start < change.index <= change.end < len(values)
+            assert change.kind == "drift" or change.end <= change.confirmed_at
+
+
 @given(walks, st.integers(0, 150))
 @settings(max_examples=60, deadline=None)
 def test_appended_points_neither_move_nor_remove_a_confirmed_change(values: list[float], count: int) -> None:
