@@ -52,8 +52,15 @@ def test_improvement_is_found_like_its_mirror_image() -> None:
 
 @pytest.mark.parametrize(
     "outliers",
-    [{9: 180.0}, {9: 180.0, 10: 240.0}, {9: 20.0, 10: 20.0}, {12: 150.0, 13: 150.0, 15: 150.0}, {15: 180.0}],
-    ids=["one", "burst of two", "two below", "three of four", "newest"],
+    [
+        {9: 180.0},
+        {9: 180.0, 10: 240.0},
+        {9: 20.0, 10: 20.0},
+        {12: 150.0, 13: 150.0, 15: 150.0},
+        {15: 180.0},
+        dict(zip(range(20, 25), (204.0, 133.0, 167.0, 145.0, 126.0), strict=True)),
+    ],
+    ids=["one", "burst of two", "two below", "three of four", "newest", "five that differ"],
 )
 def test_outliers_are_suspect_and_no_change(outliers: dict[int, float]) -> None:
     values = [outliers.get(place, value) for place, value in enumerate(QUIET * 3)]
@@ -61,12 +68,9 @@ def test_outliers_are_suspect_and_no_change(outliers: dict[int, float]) -> None:
     assert set(outliers) <= set(detect(values).suspect)
 
 
-def test_clear_step_in_dependent_noise_is_confirmed_at_once() -> None:
-    source, noise = np.random.default_rng(4), [0.0]
-    for _ in range(79):
-        noise.append(0.7 * noise[-1] + source.normal(0, 0.02))
-    values = (100 * np.exp(noise) * np.where(np.arange(80) < 60, 1, 1.8)).tolist()
-    assert [(index, seen <= 66) for index, seen in places(detect(values))][-1] == (60, True)
+def test_clear_step_after_slow_waves_is_confirmed_by_its_fifth_point() -> None:
+    values = [100 * (1 + 0.02 * math.sin(place / 3)) * (1.3 if place >= 40 else 1) for place in range(60)]
+    assert places(detect(values)) == [(40, 44)]
 
 
 def test_slow_rise_is_one_drift() -> None:
