@@ -55,7 +55,7 @@ def examine(history: History, known: Sequence[Change] = ()) -> HistoryReport:
     found, levels, suspect, doubted = examined(history, points, restarts)
     changes = list(_named(found, known, places))
     if doubted:
-        warnings.append(f"{doubted} of {len(points)} points are doubted and take no part in changes.")
+        warnings.append(f"Doubted: {doubted} of {_points(len(points))}, without a part in changes.")
     return HistoryReport(
         **{name: getattr(history, name) for name in _OF_BOTH},
         better=history.better,
@@ -103,10 +103,14 @@ def ordered(points: Sequence[Point]) -> tuple[list[Point], list[str]]:
             newest[point.machine] = max(moment, before or moment)
         moments.append((moment, point.position, point))
     warnings = [
-        f"The clock of {machine} went backward or was ahead at {count} points; they keep the order of the log."
+        f"The clock of {machine} went backward or was ahead at {_points(count)}, kept in the order of the log."
         for machine, count in wrong.items()
     ]
     return [point for _, _, point in sorted(moments, key=lambda item: item[:2])], warnings
+
+
+def _points(count: int) -> str:
+    return f"{count} point{'' if count == 1 else 's'}"
 
 
 def _aware(moment: datetime | None) -> datetime:
@@ -127,7 +131,7 @@ def _kept(history: History) -> tuple[list[Point], list[str]]:
             aside["of another configuration with the same key"] += 1
         else:
             kept[point.event_id] = point
-    return list(kept.values()), [f"Set aside: {count} points {reason}." for reason, count in aside.items()]
+    return list(kept.values()), [f"Set aside: {_points(count)} {reason}." for reason, count in aside.items()]
 
 
 def _performance(history: History, points: Sequence[Point], restarts: Sequence[int]) -> _Found:

@@ -138,6 +138,17 @@ def test_restart_in_the_range_of_a_change_makes_it_expected() -> None:
     assert [segment.start for segment in detection.segments] == [0, 16]
 
 
+def test_restart_anywhere_in_the_range_keeps_the_level_where_it_begins() -> None:
+    values = (
+        100 * np.exp(np.random.default_rng(8).normal(0, 0.03, 80)) * np.where(np.arange(80) < 40, 1, 1.06)
+    ).tolist()
+    (change,) = detect(values).changes
+    assert change.end > change.index + 1
+    expected = detect(values, restarts=[change.end])
+    assert expected.changes == ()
+    assert [segment.start for segment in expected.segments] == [0, change.index]
+
+
 def test_change_after_a_restart_is_found() -> None:
     assert places(detect(HIGHER + QUIET + HIGHER, restarts=[10])) == [(26, 30)]
 
