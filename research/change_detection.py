@@ -134,7 +134,10 @@ def alarms_of_otava(python: str) -> Read:
     def read(series: Sequence[Sequence[float]]) -> list[list[Alarm]]:
         lines = "\n".join(json.dumps(list(values)) for values in series)
         program = _OTAVA.replace("SAME", str(SAME_CHANGE))
-        answer = subprocess.run([python, "-c", program], input=lines, capture_output=True, text=True, check=False)
+        try:
+            answer = subprocess.run([python, "-c", program], input=lines, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise SystemExit(f"--otava: {python} cannot be run: {error.strerror}.") from None
         if answer.returncode:
             raise SystemExit(f"--otava: {python} cannot run apache-otava: {answer.stderr.strip().splitlines()[-1]}")
         return [[Alarm(*alarm) for alarm in json.loads(line)] for line in answer.stdout.splitlines()]
@@ -209,6 +212,8 @@ def speed(series: int, processes: int) -> dict[str, float]:
 
 def tcpd(folder: Path) -> dict[str, dict[str, float]]:
     """Return F1 and cover over the series of the Turing Change Point Dataset, for the detector and what stands beside it."""
+    if not (folder / "annotations.json").is_file():
+        raise SystemExit(f"--tcpd: {folder} has no annotations.json; name the folder with the files of the dataset.")
     annotations = json.loads((folder / "annotations.json").read_text())
     readers: dict[str, Callable[[Sequence[float | None]], list[int]]] = {
         "assay": smoothed_changes,
@@ -221,6 +226,8 @@ def tcpd(folder: Path) -> dict[str, dict[str, float]]:
     if missing:
         print(f"--tcpd: not in {folder}: {', '.join(missing)}.", file=sys.stderr)
     names = [name for name in SERIES if name not in missing]
+    if not names:
+        raise SystemExit(f"--tcpd: {folder} has none of the series; put NAME.json beside annotations.json.")
     every: dict[str, list[tuple[float, float]]] = {reader: [] for reader in readers}
     for name in names:
         values = json.loads((folder / f"{name}.json").read_text())["series"][0]["raw"]

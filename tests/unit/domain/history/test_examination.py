@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from domain.history.examination import examine
 from domain.history.history import Cause, History, Point
@@ -193,3 +195,33 @@ def test_history_of_nothing_useful_has_a_report(kind, values):
     report = examine(history(series(values), kind=kind))
     assert report.changes == []
     assert report.points == len(values)
+
+
+moments = st.datetimes(datetime(2026, 1, 1), datetime(2026, 6, 1), timezones=st.just(UTC))  # noqa: DTZ001
+points = st.builds(
+    Point,
+    event_id=st.integers(0, 40).map("e{}".format),
+    position=st.integers(1, 10**6),
+    value=st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([1.0, 1.5, 100.0]),
+    time=moments | st.none(),
+    recorded_at=moments | st.none(),
+    doubts=st.lists(st.just("throttled"), max_size=1),
+    machine=st.sampled_from([None, "m1", "m2"]),
+    environment=st.sampled_from([None, "old", "new", "unknown"]),
+    unit=st.sampled_from([None, "ms", "s"]),
+)
+
+
+@given(st.lists(points, max_size=40, unique_by=lambda item: item.position), st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_history_has_one_report_whatever_the_order_of_its_points(drawn, data):
+    drawn = list({each.event_id: each for each in drawn}.values())
+    shape = {
+        "environments": ENVIRONMENTS,
+        "kind": data.draw(st.sampled_from(["performance", "functional"])),
+        "restarts": data.draw(st.lists(st.sampled_from(["e1", "e20", "e30"]), max_size=2)),
+    }
+    report = examine(history(drawn, **shape))
+    assert report == examine(history(data.draw(st.permutations(drawn)), **shape), report.changes)
+    named = {event for change in report.changes for event in (change.first, change.last, change.confirmed_by)}
+    assert named | set(report.suspect) <= {each.event_id for each in drawn}
