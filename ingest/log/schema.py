@@ -20,10 +20,12 @@ from sqlalchemy import (
     func,
     true,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, UUID
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
 __all__ = [
     "ORDERING_LOCK",
+    "alert_cursor",
+    "alert_delivery",
     "archive_segment",
     "artifact",
     "browser_claim",
@@ -179,3 +181,28 @@ browser_task = Table(
     Column("drawn", ARRAY(Integer), nullable=False, comment="which inputs of the pool"),
     Column("begun_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
 )
+
+alert_cursor = Table(
+    "alert_cursor",
+    metadata,
+    Column("single", Boolean, primary_key=True, server_default=true(), comment="makes a second row impossible"),
+    Column("position", BigInteger, nullable=False, comment="examined up to this position of the log"),
+    CheckConstraint("single", name="alert_cursor_single_check"),
+)
+
+alert_delivery = Table(
+    "alert_delivery",
+    metadata,
+    Column("id", UUID(as_uuid=False), primary_key=True),
+    Column("alert", UUID(as_uuid=False), nullable=False),
+    Column("route", Text, nullable=False),
+    Column("event_id", UUID(as_uuid=False), nullable=False),
+    Column("payload", JSONB, nullable=False),
+    Column("due_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("delivered_at", DateTime(timezone=True)),
+    Column("last_error", Text),
+    Column("state", Text, nullable=False),
+    UniqueConstraint("route", "event_id", name="alert_delivery_route_event_id_key"),
+)
+Index(None, alert_delivery.c.state, alert_delivery.c.due_at)
