@@ -21,6 +21,8 @@ from domain.checks import check, unknown_members
 from domain.errors import InvalidEvent, InvalidInput, MalformedBody, PayloadTooLarge
 
 __all__ = [
+    "ALERT_CHANGED",
+    "ALERT_RAISED",
     "ALIAS_DECLARED",
     "DATA_TYPES",
     "EVENT_LIMIT_BYTES",
@@ -71,6 +73,8 @@ PREDICTION_ISSUED = "assay.prediction.issued.v1"
 RECOMMENDATION_ISSUED = "assay.recommendation.issued.v1"
 OPERATION_PERFORMED = "assay.operation.performed.v1"
 SNAPSHOT_NAMED = "assay.snapshot.named.v1"
+ALERT_RAISED = "assay.alert.raised.v1"
+ALERT_CHANGED = "assay.alert.changed.v1"
 
 DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     RUN_STARTED: payloads.RunStarted,
@@ -92,6 +96,8 @@ DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     RECOMMENDATION_ISSUED: payloads.RecommendationIssued,
     OPERATION_PERFORMED: payloads.OperationPerformed,
     SNAPSHOT_NAMED: payloads.SnapshotNamed,
+    ALERT_RAISED: payloads.AlertRaised,
+    ALERT_CHANGED: payloads.AlertChanged,
 }
 """The types we know and the structure of their data."""
 

@@ -12,6 +12,8 @@ from typing import Literal, get_args
 import msgspec
 
 from domain.events import (
+    ALERT_CHANGED,
+    ALERT_RAISED,
     ALIAS_DECLARED,
     HARDWARE_DESCRIBED,
     KERNEL_MEASURED,
@@ -119,6 +121,8 @@ PERMISSIONS: dict[str, Permission] = {
     RECOMMENDATION_ISSUED: _ADMIN_ONLY,
     SNAPSHOT_NAMED: _ADMIN_ONLY,
     OPERATION_PERFORMED: Permission(None, "service"),
+    ALERT_RAISED: Permission(None, "service"),
+    ALERT_CHANGED: Permission(None, "service"),
 }
 OTHER_TYPES = _OWN_FACT
 """What a type needs that is not ours."""

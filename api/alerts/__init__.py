@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from domain.history.alerts import Alert
 
-__all__ = ["OnAlert"]
+__all__ = ["OnAlerts"]
 
 
-class OnAlert(Protocol):
-    """Called once an event about an alert is in the log, in a thread, with the alert as it is after it and the event's id.
+class OnAlerts(Protocol):
+    """Called in a thread with what came of alerts since the last call: each alert as it is now, and the id of the event about it.
 
-    It may be called again with the same event after a restart and must then do nothing. What it raises is logged and called
-    again with the next look.
+    An event raised the alert, added changes to it or gave it another state. After an interruption the same events may come
+    again, and must then do nothing. What it raises is logged, and it is called again with the next look.
     """
 
-    def __call__(self, alert: Alert, event_id: str) -> None:
-        """Take an alert that an event raised, extended or gave another state."""
+    def __call__(self, alerts: Sequence[tuple[Alert, str]]) -> None:
+        """Take alerts and the events about them, in the order of the log."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from domain.history.history import Cause, Change
 
-__all__ = ["STATES", "Alert", "State", "StateChange"]
+__all__ = ["STATES", "Alert", "Reason", "State", "StateChange"]
 
 State = Literal["new", "acknowledged", "expected", "fixed", "false", "withdrawn"]
 STATES: tuple[State, ...] = ("new", "acknowledged", "expected", "fixed", "false", "withdrawn")
+Reason = Annotated[
+    str,
+    msgspec.Meta(min_length=1, max_length=4000, pattern=r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$(?!\n)"),
+]
+"""One line of text that is not blank and has no control characters."""
 
 
 class StateChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

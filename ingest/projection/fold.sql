@@ -423,6 +423,27 @@ FROM (
     FROM batch WHERE type = 'assay.snapshot.named.v1'
 ) ORDER BY position;
 
+-- name: alerts_raised
+-- of: assay.alert.raised.v1
+INSERT INTO alert_raised
+SELECT position, event_id, source, time, recorded_at, d.alert, d.title, d.direction, d.kind, d.cause, d.changes,
+    d.position::BIGINT
+FROM (
+    SELECT *, from_json(body, '{"data": {"alert": "VARCHAR", "title": "VARCHAR", "direction": "VARCHAR", "kind": "VARCHAR",
+        "cause": "JSON", "changes": "JSON", "position": "VARCHAR"}}').data AS d
+    FROM batch WHERE type = 'assay.alert.raised.v1'
+) ORDER BY position;
+
+-- name: alerts_changed
+-- of: assay.alert.changed.v1
+INSERT INTO alert_changed
+SELECT position, event_id, source, time, recorded_at, d.alert, d.state, d.author, d.reason, d.gone
+FROM (
+    SELECT *, from_json(body, '{"data": {"alert": "VARCHAR", "state": "VARCHAR", "author": "VARCHAR", "reason": "VARCHAR",
+        "gone": "JSON"}}').data AS d
+    FROM batch WHERE type = 'assay.alert.changed.v1'
+) ORDER BY position;
+
 -- name: dead_letters
 INSERT INTO dead_letter
 SELECT position, event_id, type, recorded_at, reason FROM arrived JOIN letter USING (position) ORDER BY position;

@@ -242,6 +242,10 @@ class Tables(State):
         """Return the positions that have a name, by name."""
         return self._filtered("snapshots", as_of, filters)
 
+    def alerts(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
+        """Return one row an alert, by the position at which it was raised; `changes` and `states` are JSON text."""
+        return self._filtered("alerts", as_of, filters)
+
     def event_type_counts(self) -> pa.Table:
         """Return how many events of each type came up to the position; `known` says whether this version knows the type."""
         at = self._at(None)

@@ -260,6 +260,19 @@ CREATE TABLE snapshot (
     name VARCHAR NOT NULL, named_position BIGINT NOT NULL, note VARCHAR, withdrawn BOOLEAN NOT NULL
 );
 
+CREATE TABLE alert_raised (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    alert VARCHAR NOT NULL, title VARCHAR NOT NULL, direction VARCHAR NOT NULL, kind VARCHAR NOT NULL, cause JSON,
+    changes JSON NOT NULL, examined_position BIGINT NOT NULL
+);
+
+CREATE TABLE alert_changed (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    alert VARCHAR NOT NULL, state VARCHAR NOT NULL, author VARCHAR NOT NULL, reason VARCHAR, gone JSON
+);
+
 -- A column of kernel timings as a list: one value a row, or `values` and how often each stands (`runs`), or one value for
 -- all `timings`.
 CREATE MACRO kernel_column(col, kind, timings) AS CASE json_type(col)

@@ -37,6 +37,8 @@ _PLAIN = (
     "operation",
     "dead_letter",
     "snapshot",
+    "alert_raised",
+    "alert_changed",
     "measurement",
     "test",
     "kernel",

@@ -504,6 +504,54 @@ SELECT name, named_position, note, position, event_id, source, time, recorded_at
 FROM (FROM snapshot QUALIFY row_number() OVER (PARTITION BY name ORDER BY position DESC) = 1)
 WHERE NOT withdrawn;
 
+-- name: alerts
+-- A change that went and came again holds. An alert of which nothing holds any more keeps what it was about. Raised after it
+-- was withdrawn, it is new.
+WITH listed AS (
+    SELECT alert, position, change, change->>'$.id' AS id FROM (
+        SELECT alert, position, unnest(from_json(changes, '["JSON"]')) AS change FROM alert_raised
+    )
+), gone AS (
+    SELECT alert, id, max(position) AS position FROM (
+        SELECT alert, position, unnest(from_json(gone, '["VARCHAR"]')) AS id FROM alert_changed
+    ) GROUP BY alert, id
+), held AS (
+    SELECT alert, id, arg_max(change, listed.position) AS change,
+        coalesce(max(listed.position) > any_value(gone.position), true) AS holds
+    FROM listed LEFT JOIN gone USING (alert, id) GROUP BY alert, id
+), weighed AS (
+    SELECT alert, id, change, holds, (change->>'$.change')::DOUBLE AS size,
+        CASE WHEN change->>'$.kind' = 'functional' OR size <= -1 THEN 'infinity'::DOUBLE ELSE abs(ln(1 + size)) END AS severity
+    FROM held
+), summary AS (
+    SELECT alert, arg_max(size, severity) AS worst_change, max(severity) AS severity,
+        count(DISTINCT change->>'$.alike') AS configurations,
+        list_sort(list(DISTINCT change->>'$.model')) AS models, list_sort(list(DISTINCT change->>'$.hardware')) AS hardware,
+        to_json(list(change ORDER BY severity DESC, id)) AS changes
+    FROM weighed WHERE holds OR alert NOT IN (SELECT alert FROM weighed WHERE holds) GROUP BY alert
+), raised AS (
+    SELECT alert, min(position) AS position, arg_min(event_id, position) AS event_id, arg_min(source, position) AS source,
+        arg_min(time, position) AS time, arg_min(recorded_at, position) AS recorded_at, max(position) AS last_position,
+        max(recorded_at) AS last_at, arg_max(title, position) AS title, arg_max(direction, position) AS direction,
+        arg_max(kind, position) AS kind, arg_max(cause, position) FILTER (WHERE cause IS NOT NULL) AS cause,
+        list(event_id ORDER BY position) AS event_ids
+    FROM alert_raised GROUP BY alert
+), changed AS (
+    SELECT alert, arg_max(state, position) AS state, max(position) AS last_position, max(recorded_at) AS last_at,
+        to_json(list({'state': state, 'author': author, 'reason': reason, 'time': coalesce(time, recorded_at),
+            'event_id': event_id} ORDER BY position)) AS states
+    FROM alert_changed GROUP BY alert
+)
+SELECT
+    alert, CASE WHEN changed.state = 'withdrawn' AND raised.last_position > changed.last_position THEN 'new'
+        ELSE coalesce(changed.state, 'new') END AS state,
+    raised.title, raised.direction, raised.kind, summary.worst_change, summary.severity, summary.configurations,
+    summary.models, summary.hardware, raised.cause, summary.changes, coalesce(changed.states, '[]'::JSON) AS states,
+    raised.event_ids, greatest(raised.last_position, changed.last_position) AS last_position,
+    greatest(raised.last_at, changed.last_at) AS changed_at,
+    raised.position, raised.event_id, raised.source, raised.time, raised.recorded_at
+FROM raised JOIN summary USING (alert) LEFT JOIN changed USING (alert);
+
 -- name: dead_letters
 SELECT * FROM dead_letter;
 

@@ -13,6 +13,7 @@ from domain.configuration import Configuration, Execution, Hardware, Model, Runt
 from domain.errors import ProjectionBehind, ServiceUnavailable
 from ingest.projection import facts
 from ingest.projection.projector import Projection
+from tests.alerts import change, raised, stated
 from tests.conftest import append_raw
 
 
@@ -79,6 +80,11 @@ def everything(build):
         build.event("assay.snapshot.named.v1", {"name": "release 2", "position": 4}),
         build.event("assay.snapshot.named.v1", {"name": "release 1", "position": 9}),
         build.event("assay.snapshot.named.v1", {"name": "release 2", "position": 4, "withdrawn": True}),
+        raised("a", [change("c1", 0.2), change("c2", -0.5, metric="throughput_per_s")]),
+        stated("a", "acknowledged", "ada"),
+        raised("b", [change("c3", -1.0, kind="functional")]),
+        raised("a", [change("c4", 0.3, alike="other")]),
+        stated("a", "acknowledged", "assay", gone=["c1"]),
         timed,
         build.kernels(hardware="one", run_id="run-2"),
         build.kernels(m=(8, 8), latency_ms=(0.1, 0.11), hardware="one"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from domain.configuration import Configuration, Execution, Hardware, Model, Parallelism, Runtime, Workload
 from ingest.projection.fold import BATCH_SCHEMA, Folder, create
+from tests.alerts import change, raised, stated
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 QUIET = settings(
@@ -58,7 +59,9 @@ def logs(draw: st.DrawFn, build) -> list[dict[str, object] | str]:
     events: list[dict[str, object] | str] = []
     for _ in range(draw(st.integers(1, 14))):
         kind = draw(
-            st.sampled_from(["measurement", "measurement", "test", "alias", "void", "run", "unknown", "poison"])
+            st.sampled_from(
+                ["measurement", "measurement", "test", "alias", "void", "run", "alert", "unknown", "poison"]
+            )
         )
         if kind == "measurement":
             events.append(build.measurement(model=draw(NAMES), hardware=draw(NAMES), run_id=draw(NAMES)))
@@ -72,6 +75,11 @@ def logs(draw: st.DrawFn, build) -> list[dict[str, object] | str]:
             events.append(build.retraction(event_id=target, run_id=None if target else draw(NAMES)))
         elif kind == "run":
             events.append(build.event("assay.run.started.v1", {"run_id": draw(NAMES), "kind": "bench"}))
+        elif kind == "alert":
+            changes = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
+            name, state = draw(NAMES), draw(st.sampled_from(["raised", "acknowledged", "withdrawn"]))
+            about = [change(item, draw(st.floats(-1.0, 1.0))) for item in changes]
+            events.append(raised(name, about) if state == "raised" else stated(name, state, "ada", gone=changes))
         elif kind == "unknown":
             events.append(build.event("acme.other.v1", {"x": draw(st.integers())}))
         else:
