@@ -124,19 +124,22 @@ class Service(Litestar):
     def _allowed(self, path: str) -> bytes:
         """Return the methods of a path; Litestar names only those of the handler that it met last."""
         trimmed = path.rstrip("/") or "/"
-        methods = {
-            method
-            for route in self.routes
-            if isinstance(route, HTTPRoute) and _fits(route.path_format, trimmed)
-            for method in route.methods
-        }
-        return ", ".join(sorted(methods)).encode()
+        methods: dict[int, set[str]] = {0: set()}
+        for route in self.routes:
+            if isinstance(route, HTTPRoute) and _fits(route.path_format, trimmed):
+                fixed = len(route.path_format.partition("{")[0]) + len(route.path_format.rpartition("}")[2])
+                methods.setdefault(fixed, set()).update(route.methods)
+        # A name may hold slashes: of two forms the one with the longer fixed part is meant.
+        return ", ".join(sorted(methods[max(methods)])).encode()
 
 
 def _fits(template: str, path: str) -> bool:
-    """Whether a path has the form of a template; only the last part of ours may be a name, of any depth."""
-    head, brace, _ = template.partition("{")
-    return path.startswith(head) and len(path) > len(head) if brace else path == template
+    """Whether a path has the form of a template, in which one part may be a name, of any depth."""
+    head, brace, rest = template.partition("{")
+    tail = rest.partition("}")[2]
+    if not brace:
+        return path == template
+    return path.startswith(head) and path.endswith(tail) and len(path) > len(head) + len(tail)
 
 
 async def _append(
@@ -199,6 +202,7 @@ def _of_tables() -> list[Router]:
         tables,
         trends,
     )
+    from api.routes.histories import alerts
     from api.routes.links import page, routes
     from api.routes.sharing import bundles, signers
 
@@ -219,6 +223,7 @@ def _of_tables() -> list[Router]:
         service_overview.router,
         trends.router,
         regressions.router,
+        alerts.router,
         matrix.router,
         rooflines.router,
         imports.router,

@@ -8,7 +8,7 @@ AssayError
 │   └── UnsupportedPrecision
 ├── UnsupportedWorkload
 ├── Untraceable
-├── ConflictingEvent, VersionConflict, NameTaken
+├── ConflictingEvent, VersionConflict, NameTaken, StateConflict
 ├── Expired, LinkEnded
 ├── TraceNeeded
 ├── NotFound
@@ -45,6 +45,7 @@ __all__ = [
     "ResultRefused",
     "ServiceUnavailable",
     "SpoolFull",
+    "StateConflict",
     "TooBusy",
     "TraceNeeded",
     "Unauthenticated",
@@ -238,6 +239,13 @@ class NameTaken(AssayError):
     """The name stands for something else already, and is not moved without being asked to."""
 
     type = "name-taken"
+    status = 409
+
+
+class StateConflict(AssayError):
+    """An alert cannot go from the state that it is in to the one that was asked for."""
+
+    type = "state-conflict"
     status = 409
 
 

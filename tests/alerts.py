@@ -29,10 +29,12 @@ def change(name: str, size: float, **members: Any) -> dict[str, Any]:
 
 def raised(name: str, changes: list[dict[str, Any]], **data: Any) -> dict[str, Any]:
     """Return an event that raises or extends an alert."""
-    about = {"title": name, "direction": "worse", "kind": "performance", "position": 1}
-    return new_event(ALERT_RAISED, {"alert": alert_id(name), **about, "changes": changes, **data}, source=_SOURCE)
+    about: dict[str, Any] = {"title": name, "direction": "worse", "kind": "performance", "position": 1}
+    about |= {"alert": alert_id(name), "changes": changes, **data}
+    return new_event(ALERT_RAISED, about, source=_SOURCE, subject=f"alert/{alert_id(name)}")
 
 
 def stated(name: str, state: str, author: str, **data: Any) -> dict[str, Any]:
     """Return an event that gives an alert a state."""
-    return new_event(ALERT_CHANGED, {"alert": alert_id(name), "state": state, "author": author, **data}, source=_SOURCE)
+    about = {"alert": alert_id(name), "state": state, "author": author, **data}
+    return new_event(ALERT_CHANGED, about, source=_SOURCE, subject=f"alert/{alert_id(name)}")

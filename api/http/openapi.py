@@ -78,6 +78,8 @@ _ROUTES: dict[tuple[str, str], tuple[str, ...]] = {
     ("/v1/snapshots", "post"): ("409",),
     ("/v1/snapshots/{name}", "get"): ("404",),
     ("/v1/snapshots/{name}", "delete"): ("404", "422"),
+    ("/v1/alerts/{alert_id}", "get"): ("404",),
+    ("/v1/alerts/{alert_id}/state", "post"): ("404", "409"),
     ("/v1/tokens/{token_id}", "delete"): ("404", "422"),
     ("/v1/tokens", "post"): ("422",),
     ("/health/ready", "get"): ("503",),

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from assay.client.choice import Choice, asked_devices, choice_of
-from assay.client.links import Links
+from assay.client.histories import Histories
 from assay.client.transport import BATCH_BYTES, BATCH_EVENTS, Json, batches, checked, decoded
 from domain import errors
 from domain.answers import CapacityAnswer, FleetPlan, Recommendation, Suggestions
@@ -24,7 +24,7 @@ from domain.answers.kernels import DeviceKernels
 __all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Client", "batches"]
 
 
-class Client(Links):
+class Client(Histories):
     """Talks to one Assay service. Every method raises an AssayError that names the field and the remedy."""
 
     # Writing
@@ -246,14 +246,6 @@ class Client(Links):
     def compare_batches(self, model: str, **filters: Any) -> Json:
         """Return how a model goes with the batch: the rows of the `lines` with most batches."""
         return self._get("/v1/comparisons/batches", model=model, **filters)
-
-    def trends(self, model: str, **filters: Any) -> Json:
-        """Return a metric of a model's configurations over time, with what changed from point to point."""
-        return self._get("/v1/trends", model=model, **filters)
-
-    def regressions(self, **filters: Any) -> Json:
-        """Return what got worse since a `baseline`, or in the last `days` (7): `changes`, `turns` and `environments`."""
-        return self._get("/v1/regressions", **filters)
 
     def summary(self, **filters: Any) -> Json:
         """Return how much is known: counts of models, hardware, runs, measurements and tests."""

@@ -506,7 +506,7 @@ WHERE NOT withdrawn;
 
 -- name: alerts
 -- A change that went and came again holds. An alert of which nothing holds any more keeps what it was about. Raised after it
--- was withdrawn, it is new.
+-- was withdrawn, it is new. An event that takes changes away and withdraws nothing leaves the state as it is.
 WITH listed AS (
     SELECT alert, position, change, change->>'$.id' AS id FROM (
         SELECT alert, position, unnest(from_json(changes, '["JSON"]')) AS change FROM alert_raised
@@ -537,8 +537,10 @@ WITH listed AS (
         list(event_id ORDER BY position) AS event_ids
     FROM alert_raised GROUP BY alert
 ), changed AS (
-    SELECT alert, arg_max(state, position) AS state, max(position) AS last_position, max(recorded_at) AS last_at,
-        to_json(list({'state': state, 'author': author, 'reason': reason, 'time': coalesce(time, recorded_at),
+    SELECT alert, arg_max(state, position) FILTER (WHERE state = 'withdrawn' OR coalesce(json_array_length(gone), 0) = 0) AS state,
+        max(position) AS last_position, max(recorded_at) AS last_at,
+        to_json(list({'state': state, 'author': author, 'reason': reason,
+            'time': strftime(coalesce(time, recorded_at) AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%fZ'),
             'event_id': event_id} ORDER BY position)) AS states
     FROM alert_changed GROUP BY alert
 )

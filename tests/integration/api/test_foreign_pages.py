@@ -39,7 +39,12 @@ def routes() -> list[tuple[str, str]]:
 FILE = "/v1/links/files/sha256:" + "0" * 64
 """Takes bytes of any type, under their digest alone; a page cannot send its method to another origin unasked."""
 DEVICE = "/v1/browser-devices/page-0"
-PATHS = {"/v1/links/files/{digest:str}": FILE, "/v1/browser-devices/{device:str}": DEVICE}
+ALERT = "/v1/alerts/none/state"
+PATHS = {
+    "/v1/links/files/{digest:str}": FILE,
+    "/v1/browser-devices/{device:str}": DEVICE,
+    "/v1/alerts/{alert_id:str}/state": ALERT,
+}
 ROUTES = routes()
 IGNORE_BODIES = {"/v1/projection/rebuild": 200, DEVICE: 422, FILE: 422}
 
