@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import uuid
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -30,10 +31,8 @@ __all__ = [
 
 State = Literal["new", "acknowledged", "expected", "fixed", "false", "withdrawn"]
 STATES: tuple[State, ...] = ("new", "acknowledged", "expected", "fixed", "false", "withdrawn")
-Reason = Annotated[
-    str,
-    msgspec.Meta(min_length=1, max_length=4000, pattern=r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$(?!\n)"),
-]
+_LINE = r"[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*"
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=4000, pattern=rf"^{_LINE}$(?!\n)")]
 """One line of text that is not blank and has no control characters."""
 OPEN: tuple[State, ...] = ("new", "acknowledged")
 """States of an alert that somebody still has to do something about."""
@@ -75,17 +74,20 @@ class NewAlertState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """A state for an alert. `author` is a person on whose behalf a program asks; the name of its token stands beside."""
 
     state: State
-    reason: Reason | None = None
-    author: Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$(?!\n)")] | None = (
-        None
-    )
+    reason: Annotated[str, msgspec.Meta(max_length=4000)] | None = None
+    author: Annotated[str, msgspec.Meta(max_length=200)] | None = None
 
 
 def check_transition(before: State, new: NewAlertState) -> None:
-    """Raise UsageError without a needed reason, and StateConflict where the alert cannot go from its state to the new one.
+    """Raise UsageError for a text that is no line, or without a needed reason, and StateConflict where the alert cannot go from its state to the new one.
 
     `withdrawn` is given by the service alone. An alert that ended is opened again (`new`) before it gets another state.
     """
+    for field, text in (("reason", new.reason), ("author", new.author)):
+        if text is not None and not re.fullmatch(_LINE, text):
+            raise UsageError(
+                "blank, or with control characters.", field=field, remedy="Write one line of text, or leave it out."
+            )
     if new.state == "withdrawn":
         raise UsageError(
             "the service alone withdraws alerts.",

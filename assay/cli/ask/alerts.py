@@ -86,6 +86,8 @@ def list_alerts(
             "what",
         ]
         answers().print(grid(None, columns, [_row(alert) for alert in listed.alerts]))
+    elif listed.counts:
+        say("none of the alerts is open" if chosen == OPEN else "no alert is in that state")
     counts = ", ".join(f"{formatting.count(number)} {state}" for state, number in listed.counts.items())
     total = sum(number for state, number in listed.counts.items() if not chosen or state in chosen)
     if total > len(listed.alerts):
