@@ -202,7 +202,7 @@ def _of_tables() -> list[Router]:
         tables,
         trends,
     )
-    from api.routes.histories import alerts
+    from api.routes.histories import alerts, reports
     from api.routes.links import page, routes
     from api.routes.sharing import bundles, signers
 
@@ -223,6 +223,7 @@ def _of_tables() -> list[Router]:
         service_overview.router,
         trends.router,
         regressions.router,
+        reports.router,
         alerts.router,
         matrix.router,
         rooflines.router,

@@ -36,6 +36,7 @@ from predictor.answering.table_cache import Reading, Readings
 if TYPE_CHECKING:
     from api.background.lag_history import LagHistory
     from api.background.table_copies import Snapshots
+    from api.reads.examinations import Examinations
     from ingest.projection import Tables
     from ingest.projection.divergence import Divergence
     from ingest.projection.projector import Projection
@@ -108,9 +109,11 @@ class Container:
         self._appends = spans.Appends()
         self._projection: Projection | None = None
         self._answerer: LiveAnswerer | None = None
+        self._examinations: Examinations | None = None
         if settings.projects:
             from api.background.lag_history import LagHistory
             from api.background.table_copies import Snapshots
+            from api.reads.examinations import Examinations
             from ingest.projection.projector import Projection
             from predictor.live.answerer import LiveAnswerer
 
@@ -118,6 +121,7 @@ class Container:
             self._projection = Projection(settings.home, database, on_divergence=self._diverged, appends=self._appends)
             self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
             self.minutes = LagHistory(self._projection.health)
+            self._examinations = Examinations()
 
     @property
     def projection(self) -> Projection:
@@ -132,6 +136,13 @@ class Container:
         if self._answerer is None:
             raise _no_tables()
         return self._answerer
+
+    @property
+    def examinations(self) -> Examinations:
+        """Reports of histories, kept; PartMissing in a process that has no tables."""
+        if self._examinations is None:
+            raise _no_tables()
+        return self._examinations
 
     @property
     def snapshots(self) -> Snapshots:
