@@ -34,6 +34,7 @@ from ingest.log.postgres import Database
 from predictor.answering.table_cache import Reading, Readings
 
 if TYPE_CHECKING:
+    from api.alerts.outbox import Outbox
     from api.background.lag_history import LagHistory
     from api.background.table_copies import Snapshots
     from api.reads.examinations import Examinations
@@ -75,7 +76,7 @@ class _Archived:
 
 
 class Container:
-    """What the routes work with. `projection` and `answerer` are None in the role `ingest`."""
+    """What the routes work with. `projection`, `answerer` and `outbox` are None in the role `ingest`."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self.settings = settings
@@ -105,18 +106,22 @@ class Container:
         self.began = datetime.now(UTC)
         self.drift: Drift | None = None
         self.minutes: LagHistory | None = None
+        self._outbox: Outbox | None = None
         self._snapshots: Snapshots | None = None
         self._appends = spans.Appends()
         self._projection: Projection | None = None
         self._answerer: LiveAnswerer | None = None
         self._examinations: Examinations | None = None
         if settings.projects:
+            from api.alerts.outbox import Outbox
+            from api.alerts.routes_file import RoutesFile, routes_path
             from api.background.lag_history import LagHistory
             from api.background.table_copies import Snapshots
             from api.reads.examinations import Examinations
             from ingest.projection.projector import Projection
             from predictor.live.answerer import LiveAnswerer
 
+            self._outbox = Outbox(database.url, RoutesFile(routes_path(settings.home)))
             self._snapshots = Snapshots(settings.home / "snapshots")
             self._projection = Projection(settings.home, database, on_divergence=self._diverged, appends=self._appends)
             self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
@@ -136,6 +141,13 @@ class Container:
         if self._answerer is None:
             raise _no_tables()
         return self._answerer
+
+    @property
+    def outbox(self) -> Outbox:
+        """Messages about alerts; PartMissing in a process that has no tables."""
+        if self._outbox is None:
+            raise _no_tables()
+        return self._outbox
 
     @property
     def examinations(self) -> Examinations:

@@ -97,13 +97,15 @@ async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
             with suppress(ProjectionBehind):
                 # The first answer shows what ships; tables that take longer say that they are behind.
                 await asyncio.to_thread(parts.projection.wait_for, loaded, FIRST_S)
+            from api.alerts.dispatcher import Dispatcher
             from api.alerts.watch import AlertWatch
             from api.background.preparation import Preparation
             from api.background.watch import Watch
 
             await stack.enter_async_context(Watch(parts, settings.retrain_every_s))
             await stack.enter_async_context(Preparation(parts))
-            await stack.enter_async_context(AlertWatch(parts))
+            await stack.enter_async_context(AlertWatch(parts, parts.outbox.enqueue))
+            await stack.enter_async_context(Dispatcher(parts.outbox, count=parts.metrics.alert_message))
         if parts.minutes is not None:
             await stack.enter_async_context(parts.minutes)
         most = max(1, min(settings.connections_per_address, connection_limit(CONNECTIONS) // 2))

@@ -19,6 +19,7 @@ __all__ = ["Home", "Service", "data_folder", "find_home", "own", "running"]
 
 _OURS = frozenset(
     [
+        "alerts",
         "archive",
         "cache",
         "calibration",

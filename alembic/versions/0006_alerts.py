@@ -42,6 +42,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("route", "event_id", name="alert_delivery_route_event_id_key"),
     )
     op.create_index("alert_delivery_state_due_at_idx", "alert_delivery", ["state", "due_at"])
+    op.create_index("alert_delivery_alert_idx", "alert_delivery", ["alert"])
 
 
 def downgrade() -> None:

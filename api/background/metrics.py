@@ -85,6 +85,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self._alert_messages = Counter(
+            "assay_alert_messages",
+            f"Attempts to send a message about alerts, by what became of it. {_ONE}",
+            ["route", "state"],
+            registry=self.registry,
+        )
         self.queued = self._gauge("assay_coalescer_depth", f"Single events that wait to be written. {_ONE}")
         self.bodies = self._gauge("assay_bodies_in_flight", f"Request bodies that are held in memory. {_ONE}")
         self.body_bytes = self._gauge("assay_body_bytes_in_flight", f"Bytes of those bodies. {_ONE}")
@@ -101,6 +107,10 @@ class Metrics:
         for name, number in (("accepted", accepted), ("duplicate", duplicate), ("rejected", rejected)):
             if number:
                 self._event_counts[name].inc(number)
+
+    def alert_message(self, route: str, state: str) -> None:
+        """Count an attempt to send a message: it was delivered, or is retried, failed or gone."""
+        self._alert_messages.labels(route, state).inc()
 
     def answered(self, request: RequestRecord, duration_s: float) -> None:
         """Count one request."""

@@ -15,6 +15,7 @@ from api.background.audit import LOCAL, Detail, operation
 from api.container import Container
 from api.http.keys import SigningKey
 from api.http.tokens import grant
+from domain.answers.deliveries import AlertDeliveries
 from domain.errors import Forbidden, PayloadTooLarge
 from domain.permissions import Scope, Token
 
@@ -174,8 +175,18 @@ async def revoke_key(
     return Response(key, headers=_PRIVATE)
 
 
+@get("/v1/alerts/deliveries", opt=ADMIN, summary="How the messages about alerts stand, by route")
+async def alert_deliveries(request: Request[Any, Any, Any]) -> Response[AlertDeliveries]:
+    """Return what is pending, delivered and failed on each route, and the last error; without addresses and secrets."""
+    container: Container = request.app.state.parts
+    container.circuit.require()
+    outbox = container.outbox
+    routes = await asyncio.to_thread(outbox.summary)
+    return Response(AlertDeliveries(routes=routes, error=outbox.routes.error), headers=_PRIVATE)
+
+
 router = Router(
     "/",
-    route_handlers=[create, listed, revoke, record, register_key, listed_keys, revoke_key],
+    route_handlers=[create, listed, revoke, record, register_key, listed_keys, revoke_key, alert_deliveries],
     tags=["operations"],
 )

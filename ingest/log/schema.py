@@ -206,3 +206,4 @@ alert_delivery = Table(
     UniqueConstraint("route", "event_id", name="alert_delivery_route_event_id_key"),
 )
 Index(None, alert_delivery.c.state, alert_delivery.c.due_at)
+Index(None, alert_delivery.c.alert)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say, shortened
+from assay.cli.serve.alert_routes import routes
 from domain.history.alerts import OPEN, STATES, Alert, State
 from domain.history.history import Change
 from domain.vocabulary import IN_BROWSERS
@@ -37,6 +38,9 @@ Examples:
 )
 def alerts() -> None:
     """Confirmed changes of figures and tests, one alert for a common cause. ID is an alert's id, or its first letters."""
+
+
+alerts.add_command(routes)
 
 
 @alerts.command(

@@ -57,16 +57,19 @@ def problem(verb: str, rest: str) -> str | None:
         return f"no verb {verb}"
     command = cli.get_command(click.Context(cli), verb)
     assert command is not None
-    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    if isinstance(command, click.Group):
-        match = GROUPED.match(rest)
-        inner = command.get_command(click.Context(command), match[1]) if match else None
-        if inner is None and match:
+    options, inner_rest = _options(command), rest
+    while isinstance(command, click.Group) and (match := GROUPED.match(inner_rest)):
+        inner = command.get_command(click.Context(command), match[1])
+        if inner is None:
             return f"{verb} has no {match[1]}"
-        if inner is not None:
-            options |= {name for parameter in inner.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        options |= _options(inner)
+        command, inner_rest = inner, inner_rest[match.end() :]
     missing = [flag for flag in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", rest) if flag not in {*options, "--help"}]
     return f"assay {verb} has no {', '.join(missing)}" if missing else None
+
+
+def _options(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
 
 
 def test_commands_are_found_in_the_product() -> None:
@@ -89,6 +92,8 @@ def test_an_advised_command_exists_with_its_options(verb: str, rest: str) -> Non
         ("frobnicate", "", "no verb"),
         ("detect", " --send", "--send"),
         ("model", " shew x", "no shew"),
+        ("alerts", " routes tst x", "no tst"),
+        ("alerts", " routes check --send", "--send"),
         ("bench", " m", ""),
     ],
 )
