@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import rich_click as click
@@ -19,6 +20,7 @@ __all__ = [
     "engined",
     "modelled",
     "served",
+    "thresholds_option",
     "verbose",
 ]
 
@@ -152,6 +154,16 @@ OBJECTIVE = Objective()
 DEVICE = DeviceAtHand()
 AMOUNTS = Amounts()
 AS_OF = State()
+
+
+def thresholds_option(verb: Verb) -> Verb:
+    """Add `--thresholds`."""
+    return click.option(
+        "--thresholds",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Thresholds per configuration and figure, a YAML file (docs/regressions.md); --alert is for the rest.",
+    )(verb)
 
 
 def served(verb: Verb) -> Verb:

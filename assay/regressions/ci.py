@@ -13,13 +13,26 @@ import msgspec
 from assay.regressions.writing import headline
 from domain.comparison.comparison_sides import NewestOutcome, Side, merged
 from domain.comparison.regression import Report
+from domain.comparison.thresholds import MEASURES, NO_THRESHOLDS, Thresholds
+from domain.conditions import Noise
 from domain.errors import UsageError
 from domain.figures import Figure
 
 if TYPE_CHECKING:
     from assay.client import Client
 
-__all__ = ["Errors", "Job", "Verdict", "annotation", "decide", "failures_in", "job_of", "machine_kind", "renewed"]
+__all__ = [
+    "Errors",
+    "Job",
+    "Outcome",
+    "Verdict",
+    "annotation",
+    "decide",
+    "failures_in",
+    "job_of",
+    "machine_kind",
+    "renewed",
+]
 
 Errors = Literal["new", "any", "none"]
 """Which configurations that could not be measured fail the job: those that could before, all of them, or none."""
@@ -65,6 +78,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     headline: str
     report: str
     junit: str
+    sarif: str
+    badge: str
 
     @property
     def neutral(self) -> bool:
@@ -116,9 +131,30 @@ def machine_kind() -> str:
     return "+".join([own_hardware().id, *counted])
 
 
-def failures_in(side: Side) -> list[NewestOutcome]:
-    """Return the configurations of a side that could not be measured."""
-    return [case for case in side.cases if case.test is None and case.outcome not in ("passed", "skipped")]
+def failures_in(side: Side, thresholds: Thresholds = NO_THRESHOLDS) -> list[NewestOutcome]:
+    """Return the configurations of a side that could not be measured, without those that a threshold ignores."""
+    failures = [case for case in side.cases if case.test is None and case.outcome not in ("passed", "skipped")]
+    rules = [(case, thresholds.rule_for(case, MEASURES)) for case in failures]
+    return [case for case, rule in rules if rule is None or not rule.ignore]
+
+
+def read_noise(path: Path) -> Noise:
+    """Return the score in a file of `assay noise --json`; UsageError where it is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Noise)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", field="score", remedy="Name a file.") from error
+    except msgspec.MsgspecError as error:
+        raise UsageError(
+            f"{path} is no score: {error}.", field="score", remedy="Write it with `assay noise --json`."
+        ) from error
+
+
+def refusal(noise: Noise | None) -> str | None:
+    """Return why a machine cannot measure now, or None where it can: a noisy one can, its rows say what they are worth."""
+    if noise is None or noise.verdict != "unusable":
+        return None
+    return f"This machine could not measure: {'; '.join(noise.reasons)}. Nothing was measured."
 
 
 def decide(
@@ -182,8 +218,13 @@ def newest_snapshot(client: Client, prefix: str) -> tuple[str, int] | None:
 
 def annotation(verdict: Verdict) -> str:
     """Return the line that GitHub shows beside the job."""
-    text = verdict.headline.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return f"::{_COMMANDS[verdict.verdict]} title=Assay, {title_of(verdict.verdict)}::{text}"
+    return annotation_of(_COMMANDS[verdict.verdict], title_of(verdict.verdict), verdict.headline)
+
+
+def annotation_of(command: str, title: str, text: str) -> str:
+    """Return a workflow command of GitHub: notice, warning or error with a title."""
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::{command} title=Assay, {title}::{text}"
 
 
 def write_outputs(path: Path, values: Mapping[str, str]) -> None:

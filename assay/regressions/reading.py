@@ -14,13 +14,14 @@ from assay.exports.places import position_of
 from assay.staging import Staged
 from domain.comparison.comparison_input import COLUMNS, OUTCOME_COLUMNS, ComparisonInput, row_of_event
 from domain.comparison.comparison_sides import Side
+from domain.comparison.thresholds import Thresholds, decode_thresholds
 from domain.errors import UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, MEASUREMENT_RETRACTED
 
 if TYPE_CHECKING:
     from assay.client import Client
 
-__all__ = ["read_side", "write_side"]
+__all__ = ["read_side", "read_thresholds", "write_side"]
 
 Row = dict[str, Any]
 Wanted = Mapping[str, Any]
@@ -30,6 +31,7 @@ LINES = (".ndjson", ".jsonl")
 SUFFIXES = (*LINES, ".parquet", ".pq", ".csv", ".json")
 JSON_BYTES = 256 << 20
 """A JSON document beyond this is refused: it has to be in memory at once."""
+YAML_LETTERS = 1_000_000
 NEEDED = ("event_id", "configuration", "model_id", "hardware_id", "mode", "platform", "workload", "execution", "origin")
 
 
@@ -66,6 +68,35 @@ def is_baseline(path: Path) -> bool:
     """Return whether `write_side` wrote a file: its first member tells."""
     with path.open("rb") as file:
         return file.read(len(_HEAD)) == _HEAD
+
+
+def read_thresholds(path: Path) -> Thresholds:
+    """Return the thresholds of a YAML file; UsageError that names the file, the member and the remedy."""
+    import yaml
+
+    def refuse(what: str, remedy: str) -> UsageError:
+        return UsageError(f"{path} {what}", field="thresholds", remedy=remedy)
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text"
+        raise refuse(f"cannot be read: {why}.", "Name a YAML file with `thresholds:`.") from error
+    if len(text) > YAML_LETTERS:
+        raise refuse(f"has more than {YAML_LETTERS:,} characters.", "Use globs in place of many rules.")
+    try:
+        # An alias of an alias of an alias … is a bomb, and no thresholds need one.
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+            raise refuse("has an alias (*).", "Write the value out, and put globs in quotes.")
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        what = " ".join(str(error).split())
+        raise refuse(f"is not YAML: {what}.", "Check indentation, and put globs in quotes.") from error
+    try:
+        return decode_thresholds(document)
+    except UsageError as error:
+        error.detail = f"{path.name}: {error.detail}"
+        raise
 
 
 def write_side(path: Path, side: Side) -> None:

@@ -1,26 +1,34 @@
-"""What came of a comparison, written: JSON for programs, JUnit for test reports, Markdown for a comment."""
+"""What came of a comparison, written: JSON for programs, JUnit for test reports, SARIF for forges, Markdown for a comment."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 import msgspec
 
+from assay import __version__
 from domain.comparison.comparison_sides import NewestOutcome
 from domain.comparison.regression import Change, EnvironmentChange, Report, Turn
-from domain.figures import Figure
+from domain.comparison.thresholds import MEASURES
+from domain.figures import FIGURES, Figure
 from presentation import formatting
 from presentation.markdown import code, literal
 
-__all__ = ["FORMATS", "SUFFIXES", "between", "headline", "junit", "markdown", "percent", "shown", "written"]
+__all__ = ["FORMATS", "SUFFIXES", "between", "headline", "junit", "markdown", "percent", "sarif", "shown", "written"]
 
 MARK = "<!-- assay regressions -->"
 """Begins the comment, so that the next run finds and replaces it."""
 _JSON_HEAD = b'{\n "worse": '
+SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_SARIF_HEAD = f'{{\n "$schema": "{SARIF_SCHEMA}",\n "version": "2.1.0",\n "runs": ['.encode()
+CANNOT_TELL = "cannot tell"
+"""What is said of a figure that would be worse if its rows were not suspect."""
 ROWS = 30
 NAMED = 5
 """Suspect rows that the outcome names; the JSON has all."""
@@ -40,7 +48,7 @@ def headline(report: Report) -> str:
     broken, mended = _count(report.turns, "worse"), _count(report.turns, "better")
     words = [
         *([f"{broken} no longer pass"] if broken else []),
-        f"{counts['worse']} figures worse by more than {report.alert:.0%}",
+        f"{counts['worse']} figures worse by more than {_threshold(report)}",
         *([f"{counts['unclear']} larger but uncertain"] if counts["unclear"] else []),
         *([f"{counts['better']} better"] if counts["better"] else []),
         *([f"{mended} pass again"] if mended else []),
@@ -53,6 +61,17 @@ def headline(report: Report) -> str:
         named = ", ".join(list(events)[:NAMED]) + (" …" if len(events) > NAMED else "")
         sentence += f" Cannot tell whether anything got worse: {count} suspect or without an interval ({named})."
     return sentence
+
+
+def _threshold(report: Report) -> str:
+    """Return the threshold that all figures share, or that they have their own."""
+    own = {change.alert for change in report.changes} - {report.alert}
+    return "their thresholds" if own else f"{report.alert:.0%}"
+
+
+def doubt(change: Change) -> str | None:
+    """Return why a change is uncertain: beginning with "cannot tell" where suspect rows alone keep it from being worse."""
+    return ": ".join(filter(None, (CANNOT_TELL, change.why))) if change.suspect else change.why
 
 
 def _count(changes: Iterable[Change | Turn], state: str) -> int:
@@ -114,9 +133,9 @@ def junit(report: Report, failures: Sequence[NewestOutcome] = ()) -> bytes:
         case = _case(speeds, change.title, change.column)
         said = f"{shown(change.before, change.unit)} before, {shown(change.after, change.unit)} now: {between(change)}"
         if change.state == "worse":
-            _tell(case, "failure", said, f"more than {report.alert:.0%} worse", change.evidence)
+            _tell(case, "failure", said, f"more than {change.alert:.0%} worse", change.evidence)
         elif change.state == "unclear":
-            _tell(case, "skipped", f"{said}; {change.why}", "", change.evidence)
+            _tell(case, "skipped", f"{said}; {doubt(change)}", "", change.evidence)
     for suite in suites:
         suite.set("tests", str(len(suite.findall("testcase"))))
         for name, tag in (("failures", "failure"), ("skipped", "skipped")):
@@ -174,7 +193,8 @@ def markdown(
     lines = [MARK, f"### Assay: {title}", "", summary or headline(report), ""]
     baseline = _told(report.baseline, report.baseline_position)
     candidate = _told(report.candidate, report.candidate_position)
-    lines += [f"Baseline {baseline}, candidate {candidate}, alert at {report.alert:.0%}.", ""]
+    own = " (others by a threshold of their own)" if any(each.alert != report.alert for each in report.changes) else ""
+    lines += [f"Baseline {baseline}, candidate {candidate}, alert at {report.alert:.0%}{own}.", ""]
     lines += _table(
         "Changed environments",
         ("hardware", "what", "before", "now", "configurations"),
@@ -187,7 +207,9 @@ def markdown(
     lines += _table("Not measured", ("configuration", "outcome", "stage", "why"), failures, _of_failure)
     columns = ("configuration", "figure", "before", "now", "change (95 % interval)", "why")
     lines += _table("Worse", columns, _in(report.changes, "worse"), _of_change)
-    lines += _table("Larger than the threshold, but uncertain", columns, _in(report.changes, "unclear"), _of_change)
+    lines += _table("Cannot tell", columns, report.undecided, _of_change)
+    uncertain = [change for change in _in(report.changes, "unclear") if not change.suspect]
+    lines += _table("Larger than the threshold, but uncertain", columns, uncertain, _of_change)
     lines += _table(
         "Passes again, or fails in another way",
         ("configuration", "test", "before", "now", "why"),
@@ -199,6 +221,8 @@ def markdown(
         ("New", report.new),
         ("Gone", report.gone),
         ("Of another origin, not compared", report.other_origin),
+        ("Ignored", report.ignored),
+        ("Unmatched thresholds", report.unmatched),
     ):
         lines += _table(title, ("configuration",), names, lambda name: (name,))
     text = "\n".join(lines)
@@ -253,19 +277,135 @@ def _of_change(change: Change) -> tuple[str, ...]:
         shown(change.before, change.unit),
         shown(change.after, change.unit),
         between(change),
-        change.why or "",
+        doubt(change) or "",
     )
 
 
-FORMATS: Mapping[str, Callable[[Report], bytes]] = {"json": _json, "junit": junit, "markdown": markdown}
-SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "markdown"}
+class _Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One result of SARIF: `name` is the metric or test, `alike` names the configuration without versions."""
+
+    rule: str
+    name: str
+    level: Literal["error", "warning", "note"]
+    text: str
+    title: str
+    alike: str
+    evidence: list[str]
+
+
+_RULES = {
+    "figure-worse": "A figure of a configuration is worse than its threshold allows.",
+    "test-fails": "A test of a configuration passed and now does not.",
+    "not-measured": "A configuration could not be measured.",
+}
+
+
+def sarif(report: Report, failures: Sequence[NewestOutcome] = (), *, artifact: str | None = None) -> bytes:
+    """Return a SARIF 2.1.0 log: one result for what is worse (error), cannot be told (warning) or is uncertain (note).
+
+    `artifact` is the file that results point at, since forges show none without: by default the candidate.
+    `failures` are configurations that could not be measured. Fingerprints name configuration and metric across runs.
+    """
+    results = [*_turn_results(report), *_failure_results(report, failures), *_figure_results(report)]
+    rules = [{"id": rule, "shortDescription": {"text": text}} for rule, text in _RULES.items()]
+    place = {"artifactLocation": {"uri": quote(artifact or report.candidate)}, "region": {"startLine": 1}}
+    document = {
+        "$schema": SARIF_SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "Assay", "version": __version__, "rules": rules}},
+                "automationDetails": {"id": "assay/regressions/"},
+                "results": [_sarif_result(result, place) for result in results],
+                "columnKind": "unicodeCodePoints",
+                "properties": {"headline": headline(report), "baseline": report.baseline},
+            }
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def _sarif_result(result: _Result, place: Mapping[str, Any]) -> dict[str, Any]:
+    fingerprint = hashlib.sha256(f"{result.alike}\0{result.rule}\0{result.name}".encode()).hexdigest()
+    return {
+        "ruleId": result.rule,
+        "ruleIndex": list(_RULES).index(result.rule),
+        "level": result.level,
+        "message": {"text": _clean(result.text).strip()},
+        "locations": [
+            {
+                "physicalLocation": place,
+                "logicalLocations": [
+                    {"fullyQualifiedName": _clean(f"{result.title} {result.name}"), "kind": "resource"}
+                ],
+            }
+        ],
+        "partialFingerprints": {"configurationMetric/v1": fingerprint},
+        "properties": {"metric": result.name, "events": result.evidence},
+    }
+
+
+def _turn_results(report: Report) -> Iterator[_Result]:
+    for turn in report.turns:
+        if turn.state == "worse":
+            yield _Result(
+                rule="test-fails" if turn.test else "not-measured",
+                name=turn.test or MEASURES,
+                level="error",
+                text=f"{turn.title}: {turn.test or MEASURES} was {turn.before} and is {turn.after}. {turn.message or ''}",
+                title=turn.title,
+                alike=turn.alike or turn.title,
+                evidence=turn.evidence,
+            )
+
+
+def _failure_results(report: Report, failures: Sequence[NewestOutcome]) -> Iterator[_Result]:
+    listed = {turn.configuration for turn in report.turns if turn.state == "worse" and turn.test is None}
+    for case in failures:
+        if case.key not in listed:
+            yield _Result(
+                rule="not-measured",
+                name=MEASURES,
+                level="error",
+                text=f"{case.title} could not be measured: {case.outcome}. {case.message or ''}",
+                title=case.title,
+                alike=case.alike,
+                evidence=[case.event_id],
+            )
+
+
+def _figure_results(report: Report) -> Iterator[_Result]:
+    for change in report.changes:
+        slower = (change.change > 0) == (FIGURES[change.column].better == "lower")
+        if change.state not in ("worse", "unclear") or not slower:
+            continue
+        sides = f"{shown(change.before, change.unit)} before, {shown(change.after, change.unit)} now"
+        why = f"; {doubt(change)}" if change.state == "unclear" else f", more than {change.alert:.0%} worse"
+        yield _Result(
+            rule="figure-worse",
+            name=change.column,
+            level="error" if change.state == "worse" else "warning" if change.suspect else "note",
+            text=f"{change.title}: {change.column} {between(change)} ({sides}){why}.",
+            title=change.title,
+            alike=change.alike or change.title,
+            evidence=change.evidence,
+        )
+
+
+FORMATS: Mapping[str, Callable[[Report], bytes]] = {
+    "json": _json,
+    "junit": junit,
+    "markdown": markdown,
+    "sarif": sarif,
+}
+SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "markdown", ".sarif": "sarif"}
 
 
 def is_report(path: Path) -> bool:
     """Return whether `written` made a file, by its beginning."""
     with path.open("rb") as file:
         head = file.read(200)
-    return head.startswith((MARK.encode(), _JSON_HEAD)) or b'<testsuites name="assay regressions"' in head
+    return head.startswith((MARK.encode(), _JSON_HEAD, _SARIF_HEAD)) or b'<testsuites name="assay regressions"' in head
 
 
 def written(report: Report, form: str) -> bytes:

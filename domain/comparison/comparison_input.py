@@ -147,6 +147,9 @@ class ComparisonInput:
             figures=figures,
             runtime=runtime or None,
             environment=row.get("environment_fingerprint"),
+            model=row.get("model_id"),
+            platform=row.get("platform"),
+            precision=row.get("precision"),
         )
 
     def _keep(self, row: Row, test: str | None, outcome: str) -> None:
@@ -164,6 +167,9 @@ class ComparisonInput:
             stage=None if outcome == "passed" else row.get("stage"),
             message=None if outcome == "passed" else row.get("message"),
             environment=row.get("environment_fingerprint"),
+            model=row.get("model_id"),
+            platform=row.get("platform"),
+            precision=row.get("precision"),
         )
 
     def _asked(self, row: Row) -> bool:

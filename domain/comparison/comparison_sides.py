@@ -25,6 +25,9 @@ class NewestMeasurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     figures: dict[str, Figure]
     runtime: str | None = None
     environment: str | None = None
+    model: str | None = None
+    platform: str | None = None
+    precision: str | None = None
 
 
 class NewestOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,6 +43,9 @@ class NewestOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     stage: str | None = None
     message: str | None = None
     environment: str | None = None
+    model: str | None = None
+    platform: str | None = None
+    precision: str | None = None
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -23,6 +23,7 @@ from typing import Any, Literal
 import msgspec
 
 from domain.comparison.comparison_sides import NewestMeasurement, NewestOutcome, Side
+from domain.comparison.thresholds import MEASURES, NO_THRESHOLDS, Thresholds
 from domain.errors import UsageError
 from domain.figures import FIGURES, Figure
 from domain.statistics import median
@@ -60,7 +61,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of one configuration on both sides: `change` is candidate over baseline less one, low to high of it.
 
     `suspect` are the events of rows that nobody can rely on, suspect or without an interval, where they alone keep the
-    figure from being worse.
+    figure from being worse. `alert` is the threshold of this figure, `alike` the configuration without versions.
     """
 
     title: str
@@ -76,6 +77,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     why: str | None
     evidence: list[str]
     suspect: list[str] = []
+    alert: float = ALERT
+    alike: str = ""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +92,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     after: str
     message: str | None
     evidence: list[str]
+    alike: str = ""
 
 
 class EnvironmentChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +109,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a comparison; lists are in the order of the candidate, changes the worst first.
 
     `new`, `gone`: configurations of one side alone. `not_anew`: of how many the candidate knows no newer row than the
-    baseline. `other_origin`: measured on one side and imported on the other, which is not compared.
+    baseline. `other_origin`: measured on one side and imported on the other, which is not compared. `ignored`: what a rule
+    of the thresholds leaves out, with its reason. `unmatched`: rules that match nothing the candidate has.
     """
 
     baseline: str
@@ -121,6 +126,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     gone: list[str]
     other_origin: list[str]
     not_anew: int
+    ignored: list[str] = []
+    unmatched: list[str] = []
 
     @property
     def undecided(self) -> list[Change]:
@@ -201,12 +208,18 @@ def _widened(before: Figure, after: Figure) -> tuple[tuple[float, float] | None,
 
 
 def compare(
-    baseline: Side, candidate: Side, *, alert: float = ALERT, columns: Sequence[str] = (), strict: bool = False
+    baseline: Side,
+    candidate: Side,
+    *,
+    alert: float = ALERT,
+    columns: Sequence[str] = (),
+    strict: bool = False,
+    thresholds: Thresholds = NO_THRESHOLDS,
 ) -> Report:
     """Return what the candidate measured anew beside what the baseline has.
 
     `columns`: which figures; by default how fast the calls were, the times to and per token, and memory. UsageError for
-    one that is no figure or has no better direction.
+    one that is no figure or has no better direction. `thresholds` replace `alert` where one of their rules matches.
     """
     for column in columns:
         if column not in FIGURES or FIGURES[column].better == "neither":
@@ -219,13 +232,12 @@ def compare(
     before = _Known(baseline.measured)
     pairs = [(before.find(row), row) for row in candidate.measured if row.event_id not in event_ids]
     same_origin = [(value, row) for value, row in pairs if value is not None and value.origin == row.origin]
-    turns, case_pairs = _turns(baseline, candidate)
+    judge = _Judge(thresholds, alert, strict)
+    turns, case_pairs = _turns(baseline, candidate, judge)
     present = {name for row in candidate.measured for name in (row.key, row.alike, row.event_id)}
     present |= {name for case in candidate.cases for name in (case.key, case.alike)}
     tried = {case.alike for case in baseline.cases if case.test is None}
-    changes = [
-        change for value, row in same_origin for change in _changes(value, row, columns, alert=alert, strict=strict)
-    ]
+    changes = [change for value, row in same_origin for change in _changes(value, row, columns, judge)]
     return Report(
         baseline=baseline.name,
         candidate=candidate.name,
@@ -240,7 +252,32 @@ def compare(
         gone=[row.title for row in baseline.measured if not {row.key, row.alike, row.event_id} & present],
         other_origin=[row.title for value, row in pairs if value is not None and value.origin != row.origin],
         not_anew=len(candidate.measured) - len(pairs),
+        ignored=judge.ignored,
+        unmatched=list(thresholds.unmatched(_metrics(candidate))) if thresholds.rules else [],
     )
+
+
+def _metrics(side: Side) -> list[tuple[NewestMeasurement | NewestOutcome, str]]:
+    figures = [(row, column) for row in side.measured for column in row.figures]
+    return [*figures, *((case, case.test or MEASURES) for case in side.cases)]
+
+
+class _Judge:
+    """The threshold of each figure, and what is left out by a rule."""
+
+    def __init__(self, thresholds: Thresholds, alert: float, strict: bool) -> None:
+        self._thresholds = thresholds
+        self._alert = alert
+        self.strict = strict
+        self.ignored: list[str] = []
+
+    def alert(self, row: NewestMeasurement | NewestOutcome, metric: str) -> float | None:
+        """Return the threshold of a metric, or None, which is noted, where a rule ignores it."""
+        rule = self._thresholds.rule_for(row, metric)
+        if rule is None or rule.alert is not None:
+            return self._alert if rule is None or rule.alert is None else rule.alert
+        self.ignored.append(f"{row.title} {metric}" + (f": {rule.reason}" if rule.reason else ""))
+        return None
 
 
 class _Known:
@@ -257,7 +294,7 @@ class _Known:
 
 
 def _changes(
-    before: NewestMeasurement, after: NewestMeasurement, columns: Sequence[str], *, alert: float, strict: bool
+    before: NewestMeasurement, after: NewestMeasurement, columns: Sequence[str], judge: _Judge
 ) -> Iterator[Change]:
     shared = [name for name in (columns or (*FIRST_OF, *ALSO)) if name in before.figures and name in after.figures]
     if not columns:
@@ -265,7 +302,10 @@ def _changes(
         shared = [*speeds[:1], *(name for name in shared if name in ALSO)]
     for column in shared:
         figure, other = before.figures[column], after.figures[column]
-        state, why, between = judged(figure, other, column, alert, strict=strict)
+        alert = judge.alert(after, column)
+        if alert is None:
+            continue
+        state, why, between = judged(figure, other, column, alert, strict=judge.strict)
         low, high = between or (None, None)
         undecided = state == "unclear" and judged(figure, other, column, alert, strict=True)[0] == "worse"
         doubted = [row.event_id for row, side in ((before, figure), (after, other)) if side.doubts or side.low is None]
@@ -283,6 +323,8 @@ def _changes(
             why=why if state == "unclear" else None,
             evidence=[before.event_id, after.event_id],
             suspect=doubted if undecided else [],
+            alert=alert,
+            alike=after.alike,
         )
 
 
@@ -291,7 +333,9 @@ def _severity(change: Change) -> tuple[int, float, str]:
     return ("worse", "unclear", "better", "same").index(change.state), sign * change.change, change.title
 
 
-def _turns(baseline: Side, candidate: Side) -> tuple[list[Turn], list[tuple[NewestOutcome, NewestOutcome]]]:
+def _turns(
+    baseline: Side, candidate: Side, judge: _Judge
+) -> tuple[list[Turn], list[tuple[NewestOutcome, NewestOutcome]]]:
     """Return the cases that came out otherwise, and all pairs of cases that the candidate tried anew."""
     cases = {(case.alike, case.test): case for case in baseline.cases}
     turns: list[Turn] = []
@@ -306,6 +350,8 @@ def _turns(baseline: Side, candidate: Side) -> tuple[list[Turn], list[tuple[Newe
         pairs.append((before, case))
         if before.outcome == case.outcome and (before.outcome == "passed" or before.stage == case.stage):
             continue
+        if judge.alert(case, case.test or MEASURES) is None:
+            continue
         state: Literal["worse", "better", "other"] = "other"
         if "passed" in (before.outcome, case.outcome):
             state = "worse" if before.outcome == "passed" else "better"
@@ -319,6 +365,7 @@ def _turns(baseline: Side, candidate: Side) -> tuple[list[Turn], list[tuple[Newe
                 after=_outcome(case),
                 message=(case.message or "").partition("\n")[0] or None,
                 evidence=[before.event_id, case.event_id],
+                alike=case.alike,
             )
         )
     return sorted(turns, key=lambda turn: ("worse", "other", "better").index(turn.state)), pairs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import rich_click as click
 
-from assay.cli.options import as_json, served
-from assay.cli.output import answers, print_json, say
+from assay.cli.options import as_json, served, thresholds_option
+from assay.cli.output import answers, notes, print_json, say
 from domain.comparison.comparison_sides import Side
 from domain.comparison.regression import ALERT
 from domain.errors import AssayError, InvalidInput, NotFound, ServiceUnavailable
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
     from assay.regressions.ci import Job, Verdict
     from domain.comparison.comparison_sides import NewestOutcome
     from domain.comparison.regression import Report
+    from domain.conditions import Noise
 
 __all__ = ["ci"]
 
 SERVICE = "service"
 """The value of --baseline that names the service instead of a file."""
-_REPORTS = ("json", "xml", "md")
+_REPORTS = ("json", "xml", "md", "sarif")
+_BADGES = ("badge.json", "badge.svg")
+_NOISE = "noise.json"
+"""In the folder of a job, what `assay ci gate` found; `assay ci compare` reads it."""
 _NAME = click.option("--name", default="default", show_default=True, help="Of this job, where several jobs measure.")
 _BRANCH = click.option("--branch", metavar="NAME", help="Compare with this branch; by default the base branch.")
 
@@ -37,6 +42,7 @@ _BRANCH = click.option("--branch", metavar="NAME", help="Compare with this branc
     epilog="""\b
 Examples:
   assay ci prepare --folder out
+  assay ci gate --folder out
   assay bench --plan plan.yaml --out out/now.ndjson
   assay ci compare --folder out --baseline baseline.json
   assay ci comment out/regressions.md"""
@@ -64,7 +70,7 @@ def prepare(name: str, branch: str | None, machine: str | None, folder: Path, as
 
     job = job_of(os.environ, branch)
     folder.mkdir(parents=True, exist_ok=True)
-    for leftover in ("now.ndjson", *(f"regressions.{suffix}" for suffix in _REPORTS)):
+    for leftover in ("now.ndjson", _NOISE, *_BADGES, *(f"regressions.{suffix}" for suffix in _REPORTS)):
         (folder / leftover).unlink(missing_ok=True)
     prefix = job.key(name, machine or machine_kind())
     values = {
@@ -82,6 +88,84 @@ def prepare(name: str, branch: str | None, machine: str | None, folder: Path, as
     else:
         say("\n".join(f"{key}: {value}" for key, value in values.items()))
     return 0
+
+
+@ci.command(
+    epilog="""\b
+Examples:
+  assay ci gate --folder out --wait 120
+  if assay ci gate --folder out --neutral-exit 77; then assay bench --plan plan.yaml --out out/now.ndjson; fi
+  assay noise --json > noise.json; assay ci gate --folder out --score noise.json"""
+)
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default="assay-ci", show_default=True)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1, max=600),
+    default=3.0,
+    show_default=True,
+    metavar="S",
+    help="Of one probe.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0, max=3600),
+    default=30.0,
+    show_default=True,
+    metavar="S",
+    help="Probe an unusable machine again for so long.",
+)
+@click.option(
+    "--score",
+    "score_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Judge what `assay noise --json` wrote, as on the host of a container, and probe nothing.",
+)
+@click.option(
+    "--neutral-exit",
+    type=click.IntRange(0, 125),
+    default=0,
+    show_default=True,
+    metavar="CODE",
+    help="Exit code where the machine cannot measure.",
+)
+@as_json
+def gate(folder: Path, seconds: float, wait_s: float, score_file: Path | None, neutral_exit: int, as_json: bool) -> int:
+    """Decide whether this machine can measure now; where it cannot, `assay ci compare` is neutral and says why.
+
+    A noisy machine can measure: its rows say what they are worth. The score is noise.json of the folder.
+    On GitHub `measures` (true or false) and `reason` are outputs of the step.
+    """
+    from assay.regressions.ci import annotation_of, read_noise, refusal, write_outputs
+
+    noise = read_noise(score_file) if score_file else _probe(seconds, wait_s)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _NOISE).write_bytes(msgspec.json.encode(noise) + b"\n")
+    reason = refusal(noise)
+    if output := os.environ.get("GITHUB_OUTPUT"):
+        write_outputs(Path(output), {"measures": str(reason is None).lower(), "reason": reason or ""})
+    if reason and os.environ.get("GITHUB_ACTIONS") == "true":
+        click.echo(annotation_of("warning", "this machine cannot measure", reason), err=True)
+    if as_json:
+        print_json({"measures": reason is None, "reason": reason, "noise": noise})
+    else:
+        answers().print(reason or f"this machine can measure: noise {noise.verdict}", markup=False)
+        for sentence in noise.remedies if reason else noise.reasons:
+            say(sentence)
+    return neutral_exit if reason else 0
+
+
+def _probe(seconds: float, wait_s: float) -> Noise:
+    """Return the first score that is usable, or the last one before the time to wait is over."""
+    from runner.measure.noise import noise as listen
+
+    until = time.monotonic() + wait_s
+    with notes().status("listening"):
+        while True:
+            score = listen(seconds)
+            if score.verdict != "unusable" or time.monotonic() + seconds > until:
+                return score
 
 
 @ci.command(
@@ -110,7 +194,13 @@ Examples:
     show_default=True,
     help="A share: 0.1 lets a figure get 10 % worse.",
 )
+@thresholds_option
 @click.option("--strict", is_flag=True, help="Let suspect figures and those without an interval alarm too.")
+@click.option(
+    "--plan",
+    metavar="FILE",
+    help="The plan that was measured: results of SARIF point at it. By default they point at the candidate.",
+)
 @click.option(
     "--errors",
     type=click.Choice(["new", "any", "none"]),
@@ -138,7 +228,9 @@ def compare(
     candidate: Path | None,
     baseline: str | None,
     alert: float,
+    thresholds: Path | None,
     strict: bool,
+    plan: str | None,
     errors: Any,
     renew: bool | None,
     neutral_exit: int,
@@ -150,35 +242,52 @@ def compare(
 
     Exit code 1 where something got worse, by the rules of `assay regressions`. Suspect rows, a machine that measured
     nothing, a baseline that cannot be read and one that does not exist yet are neutral. The folder gets
-    regressions.json, .xml (JUnit) and .md; on GitHub the job's summary and the step's outputs are written as well.
+    regressions.json, .xml (JUnit), .sarif and .md, and a badge as badge.json (shields.io) and badge.svg; on GitHub the
+    job's summary and the step's outputs are written as well.
     """
     from assay.cli.connection import connected
+    from assay.regressions import read_thresholds
     from assay.regressions.ci import decide, failures_in, job_of, summary_of
     from domain.comparison.regression import compare as compared
+    from domain.comparison.thresholds import NO_THRESHOLDS
 
+    rules = read_thresholds(thresholds) if thresholds else NO_THRESHOLDS
     job = job_of(os.environ, branch)
     folder.mkdir(parents=True, exist_ok=True)
     measured = candidate or folder / "now.ndjson"
     kept = baseline or str(folder / "baseline.json")
     with ExitStack() as stack:
         connect = functools.cache(lambda: stack.enter_context(connected(server, token)))
-        after = _candidate(measured)
-        before, why = _before(kept, job, name, connect)
-        if not (after.measured or after.cases):
-            why = why or "Nothing was measured: see the output of the step that measures."
-        report = compared(before or Side(name=job.branch), after, alert=alert, strict=strict)
-        failures = failures_in(after)
+        after, before, why = _sides(folder, measured, kept, job, name, connect)
+        report = compared(before or Side(name=job.branch), after, alert=alert, strict=strict, thresholds=rules)
+        failures = failures_in(after, rules)
         report, outcome, regressions = decide(report, failures, errors, has_baseline=before is not None or bool(why))
         job = msgspec.structs.replace(job, renews=job.renews if renew is None else renew)
         summary = " ".join(filter(None, (why, summary_of(report, outcome, failures, errors, job))))
         listed = failures if errors == "any" else ()
-        verdict = _written(folder, report, outcome, regressions, summary, failures, listed)
+        verdict = _written(folder, report, outcome, regressions, summary, failures, listed, plan or measured.as_posix())
         if job.renews and after.measured:
             _renew(kept, job, name, measured, before, after, connect)
     _tell(verdict, as_json=as_json)
     if verdict.verdict == "worse":
         return 1
     return neutral_exit if verdict.neutral else 0
+
+
+def _sides(
+    folder: Path, measured: Path, kept: str, job: Job, name: str, connect: Callable[[], Client]
+) -> tuple[Side, Side | None, str | None]:
+    """Return candidate and baseline, and why they cannot be compared: the machine could not measure, or did not."""
+    from assay.regressions.ci import read_noise, refusal
+
+    score = folder / _NOISE
+    if why := refusal(read_noise(score) if score.is_file() else None):
+        return Side(name=measured.name), None, why
+    after = _candidate(measured)
+    before, why = _before(kept, job, name, connect)
+    if not (after.measured or after.cases):
+        why = why or "Nothing was measured: see the output of the step that measures."
+    return after, before, why
 
 
 def _candidate(path: Path) -> Side:
@@ -233,11 +342,15 @@ def _written(
     summary: str,
     failures: Sequence[NewestOutcome],
     failing: Sequence[NewestOutcome],
+    artifact: str,
 ) -> Verdict:
-    """Write the reports into the folder and return the verdict; `failing` are failures of JUnit on their own."""
-    from assay.regressions import junit, markdown, written
+    """Write the reports into the folder and return the verdict; `failing` are failures of JUnit and SARIF on their own."""
+    from assay.regressions import junit, markdown, sarif, written
+    from assay.regressions.badge import badge_json, badge_of, badge_svg
     from assay.regressions.ci import Verdict, title_of
     from assay.staging import Staged
+
+    badge = badge_of(outcome, regressions)
 
     files = {suffix: folder / f"regressions.{suffix}" for suffix in _REPORTS}
     with Staged(force=True) as staged:
@@ -245,12 +358,17 @@ def _written(
         staged.file(files["xml"]).write_bytes(junit(report, failing))
         text = markdown(report, title=title_of(outcome), summary=summary, failures=failures)
         staged.file(files["md"]).write_bytes(text)
+        staged.file(files["sarif"]).write_bytes(sarif(report, failing, artifact=artifact))
+        for badge_file, content in zip(_BADGES, (badge_json(badge), badge_svg(badge, outcome)), strict=True):
+            staged.file(folder / badge_file).write_bytes(content)
     return Verdict(
         verdict=outcome,
         regressions=regressions,
         headline=summary,
         report=files["md"].as_posix(),
         junit=files["xml"].as_posix(),
+        sarif=files["sarif"].as_posix(),
+        badge=(folder / _BADGES[0]).as_posix(),
     )
 
 
@@ -300,14 +418,16 @@ def _tell(verdict: Verdict, *, as_json: bool) -> None:
             "regressions": str(verdict.regressions),
             "report": verdict.report,
             "junit": verdict.junit,
+            "sarif": verdict.sarif,
+            "badge": verdict.badge,
         }
         write_outputs(Path(path), values)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         click.echo(annotation(verdict), err=True)
     if as_json:
         print_json(verdict)
-    else:
-        answers().print(f"{title_of(verdict.verdict)}: {verdict.headline}", markup=False)
+        return
+    answers().print(f"{title_of(verdict.verdict)}: {verdict.headline}", markup=False)
 
 
 @ci.command(epilog="Example: assay ci comment assay-ci/regressions.md --name cuda")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from assay.cli.options import as_json, served
+from assay.cli.options import as_json, served, thresholds_option
 from assay.cli.output import answers, grid, say
 from assay.cli.output_files import OutputFile, overwritable
 from domain.comparison.regression import ALERT
@@ -53,6 +53,7 @@ Examples:
     show_default=True,
     help="A share: 0.1 lets a figure get 10 % worse.",
 )
+@thresholds_option
 @click.option("--metric", "columns", multiple=True, metavar="COLUMN", help="Only this figure; may be repeated.")
 @click.option("--model", help="Only this model.")
 @click.option("--hardware", help="Only this hardware.")
@@ -66,7 +67,7 @@ Examples:
     multiple=True,
     type=OutputFile(parents=True, replaces=_is_report),
     metavar="FILE",
-    help="Write .json, JUnit .xml or a Markdown comment .md, also over an earlier one; may be repeated.",
+    help="Write .json, JUnit .xml, .sarif or a Markdown comment .md, also over an earlier one; may be repeated.",
 )
 @click.option(
     "--save",
@@ -74,13 +75,14 @@ Examples:
     help="Keep what is known now as a baseline, also over an earlier one.",
 )
 @overwritable
-@click.option("--format", "form", type=click.Choice(["text", "json", "junit", "markdown"]), default="text")
+@click.option("--format", "form", type=click.Choice(["text", "json", "junit", "markdown", "sarif"]), default="text")
 @served
 @as_json
 def regressions(
     baseline: str | None,
     candidate: str | None,
     alert: float,
+    thresholds: Path | None,
     columns: tuple[str, ...],
     model: str | None,
     hardware: str | None,
@@ -103,11 +105,13 @@ def regressions(
     and end with 1 under --strict alone. Files need no service.
     """
     from assay.cli.connection import connected
-    from assay.regressions import read_side, write_side, written
+    from assay.regressions import read_side, read_thresholds, write_side, written
     from assay.staging import Staged
     from domain.comparison.comparison_sides import merged
     from domain.comparison.regression import compare
+    from domain.comparison.thresholds import NO_THRESHOLDS
 
+    rules = read_thresholds(thresholds) if thresholds else NO_THRESHOLDS
     forms = {path: _form_of(path) for path in outputs}
     if baseline is None and save is None:
         raise UsageError(
@@ -123,7 +127,7 @@ def regressions(
         after = read_side(candidate, connect, wanted, field="candidate")
     code = 0
     if before is not None:
-        report = compare(before, after, alert=alert, columns=columns, strict=strict)
+        report = compare(before, after, alert=alert, columns=columns, strict=strict, thresholds=rules)
         with Staged(force=True) as staged:
             for path, each in forms.items():
                 staged.file(path).write_bytes(written(report, each))
@@ -173,9 +177,18 @@ def _tell(report: Report) -> None:
                 [turn.title, turn.test or "measures", turn.before, turn.after, turn.message or ""] for turn in turns
             ]
             console.print(grid(title, ["configuration", "test", "before", "now", "why"], rows[:SHOWN]))
-    for title, state in (("Worse", "worse"), ("Uncertain", "unclear"), ("Better", "better")):
-        _tell_changes(title, [change for change in report.changes if change.state == state])
-    for title, names in (("New", report.new), ("Gone", report.gone), ("Of another origin", report.other_origin)):
+    uncertain = [change for change in report.changes if change.state == "unclear" and not change.suspect]
+    _tell_changes("Worse", [change for change in report.changes if change.state == "worse"])
+    _tell_changes("Cannot tell", report.undecided)
+    _tell_changes("Uncertain", uncertain)
+    _tell_changes("Better", [change for change in report.changes if change.state == "better"])
+    for title, names in (
+        ("New", report.new),
+        ("Gone", report.gone),
+        ("Of another origin", report.other_origin),
+        ("Ignored", report.ignored),
+        ("Unmatched thresholds", report.unmatched),
+    ):
         if names:
             console.print(grid(f"{title} ({len(names)})", ["configuration"], [[name] for name in names[:SHOWN]]))
     console.print(headline(report), markup=False)

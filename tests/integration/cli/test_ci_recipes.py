@@ -138,6 +138,58 @@ def test_suspect_machine_is_neutral_and_a_fork_gets_the_summary_alone(
     assert "cannot tell" in job.summary and api.comments == []
 
 
+def test_busy_machine_measures_nothing_and_the_job_is_neutral_with_the_reason(
+    variant: Callable[..., str], plan: str, tmp_path: Path, api: ForgeApi
+) -> None:
+    runner = GitHubRunner(tmp_path, api.url)
+    inputs = {**READY, "plan": plan}
+    runner.run("push", inputs, replace={"Measure": variant(1.0)})
+    runner.noise = "unusable"
+    busy = runner.run("pull_request", inputs, replace={"Measure": "exit 9"})
+    assert (busy.failed, busy.outputs["verdict"], busy.outputs["regressions"]) == (None, "cannot-tell", "0"), busy.said
+    assert "other work uses 90%" in busy.summary and "other work uses 90%" in api.comments[0]["body"]
+    assert "::warning title=Assay" in busy.said
+    pushed = runner.run("push", inputs, replace={"Measure": "exit 9"})
+    assert pushed.outputs["verdict"] == "cannot-tell"
+    runner.noise = "pass"
+    slower = runner.run("pull_request", inputs, replace={"Measure": variant(1.5)})
+    # The busy push left the baseline as it was.
+    assert slower.outputs["verdict"] == "worse"
+    assert len(api.comments) == 1 and "something got worse" in api.comments[0]["body"]
+
+
+def test_gate_probes_this_machine_and_the_job_goes_by_what_it_finds(
+    variant: Callable[..., str], plan: str, tmp_path: Path
+) -> None:
+    runner = GitHubRunner(tmp_path, noise=None)
+    (gate,) = [step for step in runner.action["runs"]["steps"] if step["name"] == "Noise gate"]
+    quick = {"Noise gate": f"{gate['run']} --seconds 1 --wait 0", "Measure": variant(1.0)}
+    job = runner.run("push", {**READY, "plan": plan, "comment": "false"}, replace=quick)
+    verdict = json.loads((tmp_path / "job1" / "assay-ci" / "default" / "noise.json").read_text())["verdict"]
+    assert job.outputs["verdict"] == ("cannot-tell" if verdict == "unusable" else "no-baseline"), job.said
+
+
+def test_job_leaves_sarif_and_a_badge_and_takes_thresholds(
+    variant: Callable[..., str], plan: str, tmp_path: Path
+) -> None:
+    runner = GitHubRunner(tmp_path)
+    inputs = {**READY, "plan": plan, "comment": "false"}
+    runner.run("push", inputs, replace={"Measure": variant(1.0)})
+    slower = runner.run("pull_request", inputs, replace={"Measure": variant(1.5)})
+    work = tmp_path / "job2"
+    (result,) = json.loads((work / slower.outputs["sarif"]).read_text())["runs"][0]["results"]
+    assert (result["level"], result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]) == ("error", plan)
+    badge = work / slower.outputs["badge"]
+    assert json.loads(badge.read_text())["message"] == "1 worse"
+    assert ElementTree.parse(badge.with_suffix(".svg")).getroot().tag.endswith("svg")
+    rules = tmp_path / "thresholds.yaml"
+    rules.write_text("thresholds: [{metric: latency_*, alert: 0.6}]")
+    runner.noise = "unusable"
+    own = {**inputs, "thresholds": str(rules), "noise-gate": "false"}
+    allowed = runner.run("pull_request", own, replace={"Measure": variant(1.5)})
+    assert allowed.outputs["verdict"] == "passed"
+
+
 def test_machine_without_the_platform_is_neutral_and_a_wrong_plan_fails(tmp_path: Path) -> None:
     runner = GitHubRunner(tmp_path / "runner")
     (tmp_path / "absent.yaml").write_text(PLAN.replace("[cpu]", "[qnn]"))
@@ -161,6 +213,9 @@ def test_gitlab_job_warns_passes_and_fails_and_edits_its_note(
     assert code == 1
     assert "something got worse" in api.comments[0]["body"] and len(api.comments) == 1
     assert (work / runner.job["artifacts"]["reports"]["junit"]).read_bytes().startswith(b"<?xml")
+    runner.noise = "unusable"
+    assert runner.run(merge_request=True, measure="exit 9")[0] == 77
+    assert "other work uses 90%" in api.comments[0]["body"] and len(api.comments) == 1
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,44 @@ def test_service_that_is_away_is_neutral(compare, build, monkeypatch):
     assert answer["verdict"] == "cannot-tell" and "no service answers" in answer["headline"]
 
 
+def score(verdict, **more):
+    return json.dumps({"verdict": verdict, "reasons": ["other work uses 90%"], "remedies": ["wait"], **more})
+
+
+@pytest.mark.parametrize(("verdict", "measures"), [("pass", True), ("noisy", True), ("unusable", False)])
+def test_gate_stops_an_unusable_machine_alone(compare, build, tmp_path, capsys, monkeypatch, verdict, measures):
+    (tmp_path / "score.json").write_text(score(verdict))
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    words = ["ci", "gate", "--score", "score.json", "--neutral-exit", "77", "--json"]
+    assert run(words) == (0 if measures else 77)
+    assert json.loads(capsys.readouterr().out)["measures"] is measures
+    assert f"measures={str(measures).lower()}\n" in (tmp_path / "output").read_text()
+    answer = compare([build.measurement(1.0)])
+    assert (answer["verdict"], "other work uses 90%" in answer["headline"]) == (
+        ("no-baseline", False) if measures else ("cannot-tell", True)
+    )
+    assert (tmp_path / "assay-ci" / "baseline.json").exists() is measures
+
+
+def test_gate_names_a_score_that_it_cannot_read(compare, tmp_path, capsys):
+    (tmp_path / "score.json").write_text('{"verdict": "fine"}')
+    assert run(["ci", "gate", "--score", "score.json"]) == 2
+    assert "score" in capsys.readouterr().err
+    assert run(["ci", "gate", "--score", "absent.json"]) == 2
+    assert not (tmp_path / "assay-ci").exists()
+
+
+def test_thresholds_of_a_job_let_a_figure_get_worse_and_leave_out_what_cannot_be_measured(compare, build, tmp_path):
+    (tmp_path / "rules.yaml").write_text(
+        "thresholds:\n- {metric: latency_*, alert: 1.5}\n- {metric: measures, ignore: true}\n"
+    )
+    words = ("--thresholds", "rules.yaml", "--errors", "any", "--no-renew")
+    compare([build.measurement(1.0)])
+    now = [build.measurement(2.0), build.failure(batch_size=8)]
+    assert compare(now, *words)["verdict"] == "passed"
+    assert compare(now, "--errors", "any", "--no-renew", code=1)["regressions"] == 2
+
+
 def test_prepare_names_the_cache_key_and_removes_what_an_earlier_job_left(compare, monkeypatch, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "now.ndjson").write_text("old")

@@ -112,3 +112,35 @@ def test_a_baseline_keeps_the_runs_of_every_renewal(lines, typed, tmp_path):
 def test_wrong_usage_is_named_with_a_remedy(lines, typed, words, said):
     path = lines("a.ndjson", 1.0)
     assert said in " ".join(typed(*(path if word == "FILE" else word for word in words), code=2)[1].split())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("thresholds: [{alert: -0.05}]", ("thresholds[0].alert", "rules.yaml")),
+        ("thresholds: [{colour: red}]", ("thresholds[0].colour",)),
+        ("thresholds: [", ("not YAML",)),
+        ("thresholds: [{model: &a x, alert: 1}, {model: *a, alert: 1}]", ("alias",)),
+        (b"\xff\xfe\x00", ("cannot be read",)),
+        (None, ("cannot be read",)),
+    ],
+)
+def test_thresholds_that_are_wrong_are_refused_with_their_place(lines, typed, tmp_path, text, words):
+    path = tmp_path / "rules.yaml"
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    before, output = lines("before.ndjson", 1.0), tmp_path / "report.sarif"
+    asked = ("--baseline", before, "--candidate", before, "--output-ci", str(output))
+    error = typed(*asked, "--thresholds", str(path), code=2)[1].replace("\n", "")
+    assert all(word in error for word in words) and not output.exists()
+
+
+def test_thresholds_are_those_of_the_file_and_rules_without_a_match_are_told(lines, typed, tmp_path):
+    path, output = tmp_path / "rules.yaml", tmp_path / "report.sarif"
+    path.write_text('thresholds:\n- {metric: "latency_*", alert: 0.6}\n- {model: gpt2, alert: 0.1}\n')
+    words = ("--baseline", lines("before.ndjson", 1.0), "--candidate", lines("slow.ndjson", 1.5))
+    out = typed(*words, "--thresholds", str(path), "--output-ci", str(output), code=0)[0]
+    assert "Unmatched thresholds (1)" in out and "model=gpt2" in out
+    assert json.loads(output.read_text())["runs"][0]["results"] == []
+    typed(*words, "--output-ci", str(output), code=1)
+    assert len(json.loads(output.read_text())["runs"][0]["results"]) == 1

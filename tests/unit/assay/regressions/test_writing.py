@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
-from assay.regressions import junit, markdown, written
+from assay.regressions import junit, markdown, sarif, written
+from assay.regressions.badge import badge_json, badge_of, badge_svg
 from assay.regressions.writing import COMMENT_LETTERS, MARK, headline, percent
+from domain.comparison.comparison_sides import NewestOutcome
 from domain.comparison.regression import Change, EnvironmentChange, Report, Turn
 from domain.figures import Figure
 
@@ -94,6 +97,68 @@ def test_a_comment_is_never_longer_than_it_may_be():
 )  # fmt: skip
 def test_the_outcome_in_a_sentence(told, said):
     assert headline(told) == said
+
+
+def test_suspect_rows_cannot_tell_in_every_format():
+    doubted = msgspec.structs.replace(change("unclear", why="candidate: a busy core"), suspect=["f1"])
+    reported = report(doubted, change("unclear", title="acme/other", why="the intervals overlap"))
+    suspect, overlapping = ElementTree.fromstring(junit(reported)).findall(".//skipped")
+    assert "cannot tell" in suspect.get("message") and "cannot tell" not in overlapping.get("message")
+    text = markdown(reported).decode()
+    assert "#### Cannot tell (1)" in text and "uncertain (1)" in text
+    results = json.loads(sarif(reported))["runs"][0]["results"]
+    assert [result["level"] for result in results] == ["warning", "note"]
+    assert ["cannot tell" in result["message"]["text"] for result in results] == [True, False]
+    assert json.loads(written(reported, "json"))["headline"].count("Cannot tell") == 1
+
+
+def test_sarif_has_one_result_for_each_thing_that_got_worse():
+    better = msgspec.structs.replace(change("unclear"), change=-0.5)
+    reported = report(change("worse"), change("same"), change("better"), better, turns=[turn("worse"), turn("better")])
+    failure = NewestOutcome(
+        key="k2", alike="a2", title="acme/big", hardware="h", outcome="out_of_memory", event_id="f9", message="full\x00"
+    )
+    document = json.loads(sarif(reported, [failure], artifact="plans/my plan.yaml"))
+    (log,) = document["runs"]
+    assert document["version"] == "2.1.0" and document["$schema"].endswith("sarif-schema-2.1.0.json")
+    assert [(each["ruleId"], each["level"]) for each in log["results"]] == [
+        ("test-fails", "error"), ("not-measured", "error"), ("figure-worse", "error"),
+    ]  # fmt: skip
+    rules = log["tool"]["driver"]["rules"]
+    assert all(rules[each["ruleIndex"]]["id"] == each["ruleId"] for each in log["results"])
+    place = log["results"][0]["locations"][0]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == "plans/my%20plan.yaml"
+    assert place["logicalLocations"][0]["fullyQualifiedName"] == "acme/tiny verify"
+    assert "\x00" not in log["results"][1]["message"]["text"]
+
+
+def test_sarif_fingerprint_names_configuration_and_metric_whatever_the_version_and_the_values():
+    def fingerprint(**more):
+        only = msgspec.structs.replace(change("worse"), **{"alike": "a", **more})
+        (result,) = json.loads(sarif(report(only)))["runs"][0]["results"]
+        return result["partialFingerprints"]["configurationMetric/v1"]
+
+    assert fingerprint() == fingerprint(configuration="another version", change=0.9)
+    assert len({fingerprint(), fingerprint(alike="b"), fingerprint(column="ttft_ms")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("verdict", "message", "colour"),
+    [
+        ("passed", "nothing worse", "brightgreen"),
+        ("worse", "3 worse", "red"),
+        ("cannot-tell", "cannot tell", "lightgrey"),
+        ("no-baseline", "no baseline", "lightgrey"),
+    ],
+)
+def test_badge_says_the_verdict_to_shields_and_in_a_picture_of_its_own(verdict, message, colour):
+    badge = badge_of(verdict, 3)
+    document = json.loads(badge_json(badge))
+    assert document["schemaVersion"] == 1
+    assert (document["label"], document["message"], document["color"]) == ("assay", message, colour)
+    picture = ElementTree.fromstring(badge_svg(badge, verdict))
+    assert "".join(picture.find("{*}title").itertext()) == f"assay: {message}"
+    assert "href" not in badge_svg(badge, verdict).decode()
 
 
 def test_json_holds_all_and_whether_it_is_worse():
