@@ -65,6 +65,8 @@ __all__ = [
     "Provenance",
     "RecommendationIssued",
     "Requested",
+    "Revision",
+    "RunContext",
     "RunFinished",
     "RunStarted",
     "SamplesRecorded",
@@ -77,6 +79,19 @@ __all__ = [
 ]
 
 
+Revision = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[^\s\x00-\x1f]+$(?!\n)")]
+"""A name in version control: a repository, branch, commit or number of a pull request, without spaces."""
+
+
+class RunContext(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of the code that a run measured; `repository` is host and path, without scheme and credentials."""
+
+    repository: Revision | None = None
+    branch: Revision | None = None
+    commit: Revision | None = None
+    pull_request: Revision | None = None
+
+
 class RunStarted(Shape, frozen=True, kw_only=True, omit_defaults=True):
     """A run: one invocation of a runner or an importer. `kind`: bench, verify, calibrate, import."""
 
@@ -87,6 +102,7 @@ class RunStarted(Shape, frozen=True, kw_only=True, omit_defaults=True):
     plan: dict[str, Any] | None = None
     planned: Annotated[int, msgspec.Meta(ge=0)] | None = None
     provenance: Provenance | None = None
+    context: RunContext | None = None
 
 
 class RunFinished(Shape, frozen=True, kw_only=True, omit_defaults=True):

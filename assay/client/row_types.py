@@ -218,6 +218,10 @@ class Run(Row, frozen=True, kw_only=True):
     tests: int | None = None
     reason: str | None = None
     retracted_because: str | None = None
+    repository: str | None = None
+    branch: str | None = None
+    commit: str | None = None
+    pull_request: str | None = None
     rows: int | None = None
     rows_valid: int | None = None
     rows_suspect: int | None = None

@@ -86,7 +86,7 @@ _COMMON = frozenset(
 _VERSION = re.compile(r"\d+(?:\.\d+){3}")
 _SECRET_NAME = re.compile(r"(?i)pass(?:word|wd|phrase)|secret|token$|api_?key|credential|cookie|_env$|environ")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_DROPPED = frozenset({"run_id", "plan", "samples", "imported", "weights_reason"})
+_DROPPED = frozenset({"run_id", "plan", "context", "samples", "imported", "weights_reason"})
 """Members that say how a run was begun, or by which it could be found in the log that it comes from."""
 _OF_PRIVATE_MODELS = ("architecture", "revision", "family")
 

@@ -181,11 +181,13 @@ SELECT DISTINCT d.model.id, d.hardware.id FROM (
 -- of: assay.run.started.v1
 INSERT INTO run
 SELECT position, event_id, source, attestation, time, recorded_at, d.run_id, d.kind, d.hardware, d.environment.fingerprint, d.plan,
-    d.planned::BIGINT, d.provenance.origin, d.provenance.source, d.provenance.reference, d.provenance.licence
+    d.planned::BIGINT, d.provenance.origin, d.provenance.source, d.provenance.reference, d.provenance.licence,
+    d.context.repository, d.context.branch, d.context.commit, d.context.pull_request
 FROM (
     SELECT *, from_json(body, '{"data": {"run_id": "VARCHAR", "kind": "VARCHAR", "hardware": "JSON",
         "environment": {"fingerprint": "VARCHAR"}, "plan": "JSON", "planned": "VARCHAR",
-        "provenance": {"origin": "VARCHAR", "source": "VARCHAR", "reference": "VARCHAR", "licence": "VARCHAR"}}}').data AS d
+        "provenance": {"origin": "VARCHAR", "source": "VARCHAR", "reference": "VARCHAR", "licence": "VARCHAR"},
+        "context": {"repository": "VARCHAR", "branch": "VARCHAR", "commit": "VARCHAR", "pull_request": "VARCHAR"}}}').data AS d
     FROM batch WHERE type = 'assay.run.started.v1'
 ) ORDER BY position;
 

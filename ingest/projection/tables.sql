@@ -32,7 +32,8 @@ CREATE TABLE run (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, attestation VARCHAR NOT NULL, time TIMESTAMPTZ,
     recorded_at TIMESTAMPTZ NOT NULL,
     run_id VARCHAR NOT NULL, kind VARCHAR, hardware JSON, environment_fingerprint VARCHAR, plan JSON, planned BIGINT,
-    origin VARCHAR, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
+    origin VARCHAR, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR,
+    repository VARCHAR, branch VARCHAR, commit VARCHAR, pull_request VARCHAR
 );
 
 CREATE TABLE run_end (

@@ -72,7 +72,8 @@ SELECT
     run.run_id, run.position, run.event_id, run.source, run.attestation, run.time AS started_at, run.recorded_at, run.kind, run.hardware,
     run.environment_fingerprint, run.plan, run.planned, run.origin, run.provenance_source, run.reference, run.licence,
     last.position AS finished_position, last.time AS finished_at, last.outcome, last.measured, last.failed, last.tests,
-    last.reason, void.reason AS retracted_because
+    last.reason, void.reason AS retracted_because,
+    run.repository, run.branch, run.commit, run.pull_request
 FROM (FROM run QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY position) = 1) AS run
 LEFT JOIN (FROM run_end QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY position DESC) = 1) AS last USING (run_id)
 LEFT JOIN (

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, SAMPLES_RECORDED, uuid7
+from domain.payloads import RunContext
 from runner.campaign.campaign import Campaign
 from runner.campaign.event_payloads import failure_data, measurement_data
 from runner.campaign.plan import SIZES, Plan
@@ -70,16 +71,17 @@ def run_plan(
     *,
     done: Collection[CaseKey] = (),
     cache: Path | None = None,
+    context: RunContext | None = None,
 ) -> RunReport:
     """Run the plan and tell each event, in order, through `on_event`; an error that it raises stops the plan.
 
     Cases whose key is in `done` are skipped, and those larger than one that ran out of memory are not tried;
-    `cache` is the folder for converted models. Before any event it raises PlatformUnavailable where none of the
+    `cache` is the folder for converted models, `context` the state of the code that is measured. Before any event it raises PlatformUnavailable where none of the
     platforms is here, and UsageError or UnsupportedPrecision where the plan can never work. An interrupt ends the
     child, records the case as failed and the run as interrupted, and is raised again.
     """
     campaign = Campaign(plan, trace=True, cache=cache)
-    run = Run(campaign, on_event, on_progress, kind="bench")
+    run = Run(campaign, on_event, on_progress, kind="bench", context=context)
 
     def act(case: Case, ended: Ended, model: dict[str, Any]) -> Row:
         if ended.failure:

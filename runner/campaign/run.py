@@ -13,7 +13,7 @@ from domain import spans
 from domain.conditions import Noise
 from domain.configuration import Hardware, Model
 from domain.events import HARDWARE_DESCRIBED, MODEL_DESCRIBED, MODEL_TRACED, RUN_FINISHED, RUN_STARTED, uuid7
-from domain.payloads import ModelDescribed, RunFinished, RunStarted
+from domain.payloads import ModelDescribed, RunContext, RunFinished, RunStarted
 from runner.campaign.campaign import Campaign, Prepared
 from runner.campaign.event_payloads import provenance, runner_source, stamped
 from runner.protocol.parent import Ended
@@ -82,10 +82,19 @@ def _silent(_: Progress) -> None:
 
 
 class Run:
-    """One run of a campaign. `kind` is bench or verify."""
+    """One run of a campaign. `kind` is bench or verify; `context` is the state of the code that is measured."""
 
-    def __init__(self, campaign: Campaign, on_event: OnEvent, on_progress: OnProgress | None, *, kind: str) -> None:
+    def __init__(
+        self,
+        campaign: Campaign,
+        on_event: OnEvent,
+        on_progress: OnProgress | None,
+        *,
+        kind: str,
+        context: RunContext | None = None,
+    ) -> None:
         self.campaign = campaign
+        self._context = context
         self.run_id = uuid7()
         self.kind = kind
         self._on_event = on_event
@@ -123,6 +132,7 @@ class Run:
                 },
                 planned=len(self.campaign.cases),
                 provenance=provenance(),
+                context=self._context,
             ),
             subject=self.run_id,
         )

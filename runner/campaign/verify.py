@@ -14,7 +14,7 @@ import msgspec
 from domain.configuration import Hardware, Model
 from domain.errors import UsageError
 from domain.events import TEST_REPORTED
-from domain.payloads import Failure, Observed, TestReported
+from domain.payloads import Failure, Observed, RunContext, TestReported
 from runner.campaign.campaign import Campaign
 from runner.campaign.event_payloads import Machine, asked_execution, execution_of, observed_of, provenance
 from runner.campaign.plan import Plan
@@ -38,6 +38,7 @@ def run_verification(
     *,
     done: Collection[CaseKey] = (),
     cache: Path | None = None,
+    context: RunContext | None = None,
 ) -> RunReport:
     """Verify every case of the plan and tell each outcome as an `assay.test.reported.v1` event.
 
@@ -51,7 +52,7 @@ def run_verification(
             remedy="Verify without it, or measure only.",
         )
     campaign = Campaign(plan, trace=False, cache=cache, tolerate_absent=True)
-    run = Run(campaign, on_event, on_progress, kind="verify")
+    run = Run(campaign, on_event, on_progress, kind="verify", context=context)
 
     def act(case: Case, ended: Ended, model: dict[str, Any]) -> Row:
         data = _report(case, ended, run.run_id, model, campaign.machine)

@@ -25,7 +25,7 @@ from domain.conditions import Conditions
 from domain.configuration import Execution, Hardware, Model, Parallelism, Workload
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, RUN_FINISHED, RUN_STARTED, SAMPLES_RECORDED, uuid7
 from domain.measured import STATED, Failure, Metrics, Observed, Requested, SamplesReference, Validity, Verdict
-from domain.payloads import MeasurementFailed, MeasurementRecorded, RunFinished, RunStarted, SamplesRecorded
+from domain.payloads import MeasurementFailed, MeasurementRecorded, RunContext, RunFinished, RunStarted, SamplesRecorded
 from domain.statistics import median
 from domain.verdicts import Circumstances, combine, judge
 from runner.campaign.event_payloads import provenance, runner_source, stamped
@@ -169,13 +169,14 @@ def run_endpoint(
     on_progress: OnProgress | None = None,
     *,
     done: Collection[str] = (),
+    context: RunContext | None = None,
 ) -> RunReport:
     """Measure every load and tell each event, in order, through `on_event`; an error that it raises ends the run.
 
     Loads whose `key_of` is in `done` are skipped. Raises UsageError where the plan can never work. An interrupt
     closes the connections, records the load as failed and the run as interrupted, and is raised again.
     """
-    run = _Run(plan, on_event, on_progress)
+    run = _Run(plan, on_event, on_progress, context)
     with spans.span("run", assay_run=run.run_id, assay_kind="bench"):
         run.start()
         outcome = "interrupted"
@@ -192,8 +193,11 @@ def run_endpoint(
 class _Run:
     """One run and its events."""
 
-    def __init__(self, plan: EndpointPlan, on_event: OnEvent, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, plan: EndpointPlan, on_event: OnEvent, on_progress: OnProgress | None, context: RunContext | None
+    ) -> None:
         self.plan = plan
+        self._context = context
         self.run_id = uuid7()
         self._on_event = on_event
         self._on_progress = on_progress or (lambda _: None)
@@ -229,6 +233,7 @@ class _Run:
             plan=document,
             planned=len(self.plan.workloads),
             provenance=provenance(),
+            context=self._context,
         )
         self.tell(RUN_STARTED, data, subject=self.run_id)
 

@@ -94,7 +94,7 @@ def prepare(name: str, branch: str | None, machine: str | None, folder: Path, as
     epilog="""\b
 Examples:
   assay ci gate --folder out --wait 120
-  if assay ci gate --folder out --neutral-exit 77; then assay bench --plan plan.yaml --out out/now.ndjson; fi
+  if assay ci gate --neutral-exit 77; then assay bench --plan plan.yaml --out assay-ci/now.ndjson; fi
   assay noise --json > noise.json; assay ci gate --folder out --score noise.json"""
 )
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default="assay-ci", show_default=True)
@@ -263,7 +263,9 @@ def compare(
         failures = failures_in(after, rules)
         report, outcome, regressions = decide(report, failures, errors, has_baseline=before is not None or bool(why))
         job = msgspec.structs.replace(job, renews=job.renews if renew is None else renew)
-        summary = " ".join(filter(None, (why, summary_of(report, outcome, failures, errors, job))))
+        summary = why or ""
+        if before is not None or after.measured or after.cases:
+            summary = f"{summary} {summary_of(report, outcome, failures, errors, job)}".lstrip()
         listed = failures if errors == "any" else ()
         verdict = _written(folder, report, outcome, regressions, summary, failures, listed, plan or measured.as_posix())
         if job.renews and after.measured:

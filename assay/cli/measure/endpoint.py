@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import rich_click as click
@@ -15,6 +15,9 @@ from assay.cli.options import AMOUNTS, NUMBERS
 from assay.cli.output import answers, print_json, say
 from domain.errors import UsageError
 from domain.vocabulary import PLATFORMS, PRECISIONS, SCENARIOS
+
+if TYPE_CHECKING:
+    from domain.payloads import RunContext
 
 __all__ = ["bench_endpoint", "endpoint_options"]
 
@@ -161,7 +164,14 @@ def endpoint_options(verb: Any) -> Any:
 
 
 def bench_endpoint(
-    how: dict[str, Any], out: Path | None, resume: bool, server: str | None, token: str | None, *, as_json: bool
+    how: dict[str, Any],
+    out: Path | None,
+    resume: bool,
+    server: str | None,
+    token: str | None,
+    *,
+    as_json: bool,
+    context: RunContext | None,
 ) -> int | None:
     """Measure the endpoint that is named and return the exit code; None where none is named, with `how` relieved.
 
@@ -179,7 +189,7 @@ def bench_endpoint(
         return None
     _refuse(_OF_THIS_MACHINE, "is not heard with --endpoint: what is served is as it is.", "Leave it out.")
     plan = _plan({**how, **served, **scenario})
-    return _perform(plan, out, resume, server, token, as_json=as_json)
+    return _perform(plan, out, resume, server, token, as_json=as_json, context=context)
 
 
 def _take_scenario(how: dict[str, Any], scenario: dict[str, Any]) -> None:
@@ -335,7 +345,16 @@ def _stated(how: dict[str, Any]) -> Any:
     )
 
 
-def _perform(plan: Any, out: Path | None, resume: bool, server: str | None, token: str | None, *, as_json: bool) -> int:
+def _perform(
+    plan: Any,
+    out: Path | None,
+    resume: bool,
+    server: str | None,
+    token: str | None,
+    *,
+    as_json: bool,
+    context: RunContext | None,
+) -> int:
     from assay.cli.measure.destination import both, destination
     from assay.cli.measure.endpoint_table import scenario_notes, served_table
     from assay.cli.measure.run_output import progress
@@ -347,7 +366,7 @@ def _perform(plan: Any, out: Path | None, resume: bool, server: str | None, toke
     done = cases_done(out) if resume and out and out.exists() else set()
     kept: list[dict[str, Any]] = []
     with destination(out, resume, server, token) as deliver, progress() as show:
-        report = run_endpoint(plan, both(kept.append, deliver), show, done=done)
+        report = run_endpoint(plan, both(kept.append, deliver), show, done=done, context=context)
     notes, valid = scenario_notes(kept)
     exit_code = max(report.exit_code, 0 if valid else 1)
     if as_json:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from assay.cli.measure.calibrating import calibrate_plan, calibrated_first, shown_calibration
 from assay.cli.measure.destination import both, destination
 from assay.cli.measure.endpoint import bench_endpoint, endpoint_options
+from assay.cli.measure.run_context import context_option, run_context
 from assay.cli.measure.run_output import progress
 from assay.cli.options import AMOUNTS, NUMBERS, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
@@ -24,7 +25,7 @@ from domain.vocabulary import MODES
 from presentation import formatting
 
 if TYPE_CHECKING:
-    from domain.payloads import TestReported
+    from domain.payloads import RunContext, TestReported
     from runner.campaign.plan import Plan
     from runner.campaign.rehearsal import Rehearsed
 
@@ -162,6 +163,7 @@ _BESIDE_A_FILE = {
     "token",
     "as_json",
     "force",
+    "context",
 }
 _OF_THE_PLAN = ("weights", "device", "limit", "timeout_s", "low_memory", "trust_remote_code", "allow_pickle")
 
@@ -229,6 +231,7 @@ def _chosen(verb: Any) -> Any:
                 type=OutputFile(folder=True, resumes=True),
                 help="Write the events to a file (.gz: compressed), send nothing; in a folder it is named for you.",
             ),
+            context_option,
             click.option("--memory-limit-mb", type=click.IntRange(min=1), metavar="MB", help="Of one measurement."),
             resumable("With --out: leave out what the file already holds."),
             overwritable,
@@ -289,6 +292,7 @@ def bench(
     benchmark_only: bool,
     dry_run: bool,
     calibrate: bool,
+    context: str,
     server: str | None,
     token: str | None,
     as_json: bool,
@@ -302,7 +306,8 @@ def bench(
     With --endpoint what is already served is measured: its hardware is what you state, and rows say so.
     """
     del how["force"]
-    if (code := bench_endpoint(how, out, resume, server, token, as_json=as_json)) is not None:
+    code_state = run_context(context)
+    if (code := bench_endpoint(how, out, resume, server, token, as_json=as_json, context=code_state)) is not None:
         return code
     if verify_only and benchmark_only:
         raise UsageError("contradicts --verify-only.", field="benchmark_only", remedy="Give one of them.")
@@ -311,7 +316,7 @@ def bench(
         return tell_plan(plan, as_json=as_json)
     steps = [(True, first_verify or verify_only), (False, then_measure and not verify_only)]
     chosen = [False] if benchmark_only else [verifies for verifies, wanted in steps if wanted]
-    return _perform(plan, chosen, out, resume, server, token, as_json=as_json, calibrate=calibrate)
+    return _perform(plan, chosen, out, resume, server, token, as_json=as_json, calibrate=calibrate, context=code_state)
 
 
 @click.command(
@@ -331,6 +336,7 @@ def verify(
     resume: bool,
     record: Path | None,
     expect: Path | None,
+    context: str,
     server: str | None,
     token: str | None,
     as_json: bool,
@@ -343,7 +349,9 @@ def verify(
     """
     del how["force"]
     settle = expecting(record, expect, as_json=as_json)
-    return _perform(_plan(**how)[0], [True], out, resume, server, token, as_json=as_json, settle=settle)
+    code_state = run_context(context)
+    plan = _plan(**how)[0]
+    return _perform(plan, [True], out, resume, server, token, as_json=as_json, settle=settle, context=code_state)
 
 
 def _perform(
@@ -357,6 +365,7 @@ def _perform(
     as_json: bool,
     settle: Expecting | None = None,
     calibrate: bool = False,
+    context: RunContext | None = None,
 ) -> int:
     """Verify (True) or measure (False), step by step, into one destination; the worst exit code counts."""
     from assay.home import find_home
@@ -373,7 +382,8 @@ def _perform(
         for verifies in steps:
             work = run_verification if verifies else run_plan
             with progress() as show:
-                reports.append(work(plan, both(kept.append, deliver), show, done=done[verifies], cache=cache))
+                listeners = both(kept.append, deliver)
+                reports.append(work(plan, listeners, show, done=done[verifies], cache=cache, context=context))
     exit_code = _report(kept, reports, as_json=as_json)
     return max(exit_code, settle(kept, out if resume else None)) if settle else exit_code
 

@@ -91,6 +91,8 @@ def test_first_job_of_a_branch_measures_and_stores_a_baseline(first: tuple[GitHu
     (cached,) = (runner.folder / "cache").iterdir()
     (row,) = json.loads(cached.read_text())["side"]["measured"]
     assert "bert-tiny" in row["title"] and row["hardware"] in cached.name and "%main%" in cached.name
+    started = json.loads((runner.folder / "job1" / "assay-ci" / "default" / "now.ndjson").read_text().splitlines()[0])
+    assert started["data"]["context"] == {"repository": "github.com/acme/models", "branch": "main"}
 
 
 @pytest.mark.torture

@@ -174,3 +174,10 @@ def test_a_private_model_goes_by_the_name_it_was_given_and_a_public_one_by_its_o
     assert first == second and first.startswith("private-")
     public = decode_event(encode_event(build.measurement(model="google-bert/bert-base-uncased")))
     assert Anonymiser(b"s" * 32, names=["bert"]).event(public)["data"]["model"]["id"] == "google-bert/bert-base-uncased"
+
+
+def test_which_code_was_measured_does_not_leave() -> None:
+    context = {"repository": "git.example.org/a/b", "branch": "launch", "commit": "c0ffee", "pull_request": "77"}
+    event = new_event("assay.run.started.v1", {"run_id": "r", "kind": "bench", "context": context}, source="urn:a")
+    shared = json.dumps(anonymiser().event(decode_event(encode_event(event)))["data"])
+    assert "kind" in shared and not [text for text in context.values() if text in shared]

@@ -252,3 +252,24 @@ def test_a_new_event_is_version_7_and_passes() -> None:
     decoded = decode_event(encode_event(event))
     assert decoded.id[14] == "7"
     assert decoded.source == "assay-runner/test"
+
+
+@pytest.mark.parametrize(
+    ("context", "field"),
+    [
+        ({"branch": "main", "commit": "a" * 40, "pull_request": "7", "repository": "github.com/acme/models"}, None),
+        ({"branch": "x" * 256}, "data.context.branch"),
+        ({"commit": "two words"}, "data.context.commit"),
+        ({"pull_request": 7}, "data.context.pull_request"),
+    ],
+)
+def test_context_of_a_run_is_short_texts(context: dict[str, object], field: str | None) -> None:
+    event = json.loads((GOLDEN / "assay.run.started.v1.json").read_text())
+    event["data"]["context"] = context
+    if field is None:
+        decoded = decode_event(json.dumps(event).encode())
+        assert msgspec.to_builtins(decoded.data.context) == context and decoded.warnings == ()
+        return
+    with pytest.raises(InvalidEvent) as refused:
+        decode_event(json.dumps(event).encode())
+    assert refused.value.field == field
