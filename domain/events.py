@@ -24,6 +24,7 @@ __all__ = [
     "ALERT_CHANGED",
     "ALERT_RAISED",
     "ALIAS_DECLARED",
+    "BASELINE_NAMED",
     "DATA_TYPES",
     "EVENT_LIMIT_BYTES",
     "HARDWARE_DESCRIBED",
@@ -72,6 +73,7 @@ PREDICTOR_CHOSEN = "assay.predictor.chosen.v1"
 PREDICTION_ISSUED = "assay.prediction.issued.v1"
 RECOMMENDATION_ISSUED = "assay.recommendation.issued.v1"
 OPERATION_PERFORMED = "assay.operation.performed.v1"
+BASELINE_NAMED = "assay.baseline.named.v1"
 SNAPSHOT_NAMED = "assay.snapshot.named.v1"
 ALERT_RAISED = "assay.alert.raised.v1"
 ALERT_CHANGED = "assay.alert.changed.v1"
@@ -95,6 +97,7 @@ DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     PREDICTION_ISSUED: payloads.PredictionIssued,
     RECOMMENDATION_ISSUED: payloads.RecommendationIssued,
     OPERATION_PERFORMED: payloads.OperationPerformed,
+    BASELINE_NAMED: payloads.BaselineNamed,
     SNAPSHOT_NAMED: payloads.SnapshotNamed,
     ALERT_RAISED: payloads.AlertRaised,
     ALERT_CHANGED: payloads.AlertChanged,

@@ -36,6 +36,8 @@ __all__ = [
     "AlertChanged",
     "AlertRaised",
     "AliasDeclared",
+    "BaselineNamed",
+    "BranchStart",
     "Environment",
     "Failure",
     "Figure",
@@ -450,6 +452,28 @@ SnapshotName = Annotated[
     str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z](?:[A-Za-z0-9 ._+-]*[A-Za-z0-9._+-])?$(?!\n)")
 ]
 """A name that cannot be taken for a position: a letter, then letters, digits, spaces, dots, `_`, `+` and `-`."""
+
+
+class BranchStart(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a branch started: at a position of the log, from another branch."""
+
+    branch: Revision
+    position: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+
+
+class BaselineNamed(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """What runs of a branch are compared with: the state at a position. The newest event of a name counts.
+
+    `hardware` is the only hardware that it is for; `start` is where the branch started; `withdrawn` takes the name away.
+    """
+
+    name: SnapshotName
+    branch: Revision
+    position: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+    start: BranchStart | None = None
+    hardware: Identifier | None = None
+    note: Sentence | None = None
+    withdrawn: bool = False
 
 
 class SnapshotNamed(Shape, frozen=True, kw_only=True, omit_defaults=True):

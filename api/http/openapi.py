@@ -75,6 +75,8 @@ _ROUTES: dict[tuple[str, str], tuple[str, ...]] = {
     ("/v1/links/files/{digest}", "put"): ("408", "413"),
     ("/v1/browser-devices/{device}", "post"): ("404",),
     ("/v1/browser-devices/{device}", "delete"): ("404",),
+    ("/v1/baselines/{name}", "get"): ("404",),
+    ("/v1/baselines/{name}", "delete"): ("404", "422"),
     ("/v1/snapshots", "post"): ("409",),
     ("/v1/snapshots/{name}", "get"): ("404",),
     ("/v1/snapshots/{name}", "delete"): ("404", "422"),

@@ -78,6 +78,7 @@ VERBS: dict[str, str] = {
     "card": "ask.card",
     "query": "ask.querying",
     "snapshot": "keep.snapshots",
+    "baseline": "keep.snapshots",
     "hardware": "ask.hardware",
     "model": "ask.models",
     "price": "ask.pricing",
@@ -137,7 +138,7 @@ HELP = {
     ],
     "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
     "Serve": ["demo", "up", "serve", "dashboard", "mcp", "status", "doctor", "rebuild", "token", "bench-data"],
-    "Keep": ["data", "share", "db", "log", "archive", "samples", "snapshot", "export"],
+    "Keep": ["data", "share", "db", "log", "archive", "samples", "snapshot", "baseline", "export"],
     "Help": ["help", "completion"],
 }
 

@@ -113,16 +113,6 @@ class Client(Histories):
         """Return one event; NotFound, or Expired where it held raw samples whose time has ended."""
         return self._get(f"/v1/events/{identifier}")
 
-    def _rows(self, noun: str, *, limit: int | None = None, **filters: Any) -> list[Json]:
-        rows: list[Json] = []
-        cursor: str | None = None
-        while True:
-            page = self._get(f"/v1/{noun}", cursor=cursor, limit=min(limit or 1000, 1000), **filters)
-            rows += page["items"]
-            cursor = page.get("next_cursor")
-            if cursor is None or (limit is not None and len(rows) >= limit):
-                return rows[:limit]
-
     def page(self, noun: str, *, cursor: str | None = None, limit: int = 100, **filters: Any) -> Json:
         """Return one page of a list, such as `runs` or `tables/failures`: `items`, `next_cursor`, and what stands beside."""
         return self._get(f"/v1/{noun}", cursor=cursor, limit=limit, **filters)

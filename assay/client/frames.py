@@ -188,6 +188,16 @@ class Tabular(Wire):
                 table = arrow.concat_tables(pages).slice(0, limit)
                 return _positioned(table, answer.headers.get("Assay-Position"))
 
+    def _rows(self, noun: str, *, limit: int | None = None, **filters: Any) -> list[Json]:
+        rows: list[Json] = []
+        cursor: str | None = None
+        while True:
+            page = self._get(f"/v1/{noun}", cursor=cursor, limit=min(limit or 1000, 1000), **filters)
+            rows += page["items"]
+            cursor = page.get("next_cursor")
+            if cursor is None or (limit is not None and len(rows) >= limit):
+                return rows[:limit]
+
 
 def _filtered(table: pa.Table, wanted: Json) -> pa.Table:
     for name, value in wanted.items():

@@ -13,7 +13,7 @@ import msgspec
 from assay.regressions.writing import headline
 from domain.comparison.comparison_sides import NewestOutcome, Side, merged
 from domain.comparison.regression import Report
-from domain.comparison.thresholds import MEASURES, NO_THRESHOLDS, Thresholds
+from domain.comparison.thresholds import MEASURING, NO_THRESHOLDS, Thresholds
 from domain.conditions import Noise
 from domain.errors import UsageError
 from domain.figures import Figure
@@ -134,7 +134,7 @@ def machine_kind() -> str:
 def failures_in(side: Side, thresholds: Thresholds = NO_THRESHOLDS) -> list[NewestOutcome]:
     """Return the configurations of a side that could not be measured, without those that a threshold ignores."""
     failures = [case for case in side.cases if case.test is None and case.outcome not in ("passed", "skipped")]
-    rules = [(case, thresholds.rule_for(case, MEASURES)) for case in failures]
+    rules = [(case, thresholds.rule_for(case, MEASURING)) for case in failures]
     return [case for case, rule in rules if rule is None or not rule.ignore]
 
 

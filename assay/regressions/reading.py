@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from assay.staging import Staged
 from domain.comparison.comparison_input import COLUMNS, OUTCOME_COLUMNS, ComparisonInput, row_of_event
 from domain.comparison.comparison_sides import Side
 from domain.comparison.thresholds import Thresholds, decode_thresholds
-from domain.errors import UsageError
+from domain.errors import NotFound, UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, MEASUREMENT_RETRACTED
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_side(named: str | None, connect: Callable[[], Client], wanted: Wanted, *, field: str) -> Side:
-    """Return the side that is named by a file, a position, or a snapshot; None is all that the service knows now.
+    """Return the side that is named by a file, a position, a snapshot or a baseline; None is all that the service knows now.
 
     `connect` is called where a service is needed, and only then. UsageError for a file that holds nothing of the kind.
     """
@@ -55,8 +56,7 @@ def read_side(named: str | None, connect: Callable[[], Client], wanted: Wanted, 
             field=field,
             remedy="Name a file of events or measurements, a position, or a snapshot; --save FILE writes one.",
         )
-    client = connect()
-    return _of_service(client, named, wanted)
+    return _of_service(connect(), named, wanted, field)
 
 
 def _is_file(named: str) -> bool:
@@ -105,13 +105,15 @@ def write_side(path: Path, side: Side) -> None:
         staged.file(path).write_bytes(msgspec.json.encode(Saved(assay_regressions=FORMAT, side=side)) + b"\n")
 
 
-def _of_service(client: Client, named: str | None, wanted: Wanted) -> Side:
+def _of_service(client: Client, named: str | None, wanted: Wanted, field: str) -> Side:
     from assay.exports.views import read_view
 
-    position = None if named is None else position_of(client, named)
+    position, hardware = (None, None) if named is None else _named_position(client, named, field)
     if position is None:
         position = client.ready()["log_position"]
         client.wait_for(position)
+    if hardware is not None:
+        wanted = {"hardware": hardware, **wanted}
     name = f"position {position}" if named is None or named.isdecimal() else named
     gathered = ComparisonInput(name, position)
     request: dict[str, Any] = {"as_of": position, **wanted}
@@ -132,18 +134,30 @@ def _of_service(client: Client, named: str | None, wanted: Wanted) -> Side:
     for page in read_view(client, "environments", as_of=position).pages:
         for row in page.to_pylist():
             gathered.environment(row["fingerprint"], row)
-    return gathered.side()
+    return msgspec.structs.replace(gathered.side(), for_hardware=hardware)
+
+
+def _named_position(client: Client, named: str, field: str) -> tuple[int, str | None]:
+    """Return the position of a number, a snapshot, or a named baseline, and the only hardware that this is for."""
+    try:
+        return position_of(client, named), None
+    except NotFound as error:
+        if field != "baseline":
+            raise
+        with suppress(NotFound):
+            baseline = client.baseline(named)
+            return baseline.position, baseline.hardware
+        raise NotFound(
+            f"neither a snapshot nor a baseline is called {named!r}.",
+            field=field,
+            remedy="`assay snapshot list` and `assay baseline list` have the names.",
+        ) from error
 
 
 def _of_file(path: Path, wanted: Wanted, field: str) -> Side:
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix in LINES:
-        from runner.spool.event_file import read_lines
-
-        try:
-            return _of_records((msgspec.json.decode(line) for line in read_lines(path)), path, wanted, field)
-        except msgspec.DecodeError as error:
-            raise UsageError(f"{path} is not JSON: {error}.", field=field, remedy="One object a line.") from error
+        return _of_records(json_lines(path, field), path, wanted, field)
     if path.is_dir() or suffix in (".parquet", ".pq"):
         return _of_records(_parquet(path), path, wanted, field)
     if suffix == ".csv":
@@ -161,6 +175,17 @@ def _of_file(path: Path, wanted: Wanted, field: str) -> Side:
             remedy="Give .ndjson(.gz) of events, .parquet, .csv or .json of measurements, or a file of --save.",
         )
     return _of_json(path, wanted, field)
+
+
+def json_lines(path: Path, field: str) -> Iterator[Any]:
+    """Yield the values of a file with one a line, packed or not; UsageError where it cannot be read."""
+    from runner.spool.event_file import read_lines
+
+    try:
+        for line in read_lines(path):
+            yield msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path} is not JSON: {error}.", field=field, remedy="One object a line.") from error
 
 
 def _of_json(path: Path, wanted: Wanted, field: str) -> Side:
@@ -193,22 +218,18 @@ def _of_json(path: Path, wanted: Wanted, field: str) -> Side:
 def _of_records(records: Iterable[Any], path: Path, wanted: Wanted, field: str) -> Side:
     """Return the side in a file of events or of rows of measurements; a retraction voids what it names, unless it is undone."""
     kept: dict[str, Row] = {}
-    retractions: dict[str, Row] = {}
+    retractions: list[Row] = []
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):
             raise UsageError(f"record {number} of {path} is no object.", field=field, remedy="One object a record.")
         if record.get("type") == MEASUREMENT_RETRACTED:
-            retractions[str(record.get("id"))] = record.get("data") or {}
-            continue
-        row = _row(record, number, path, field)
-        if row is not None:
+            retractions.append(record)
+        elif (row := _row(record, number, path, field)) is not None:
             kept[str(row["event_id"])] = row
-    targets = {data.get("event_id") for data in retractions.values()}
-    in_force = [data for name, data in retractions.items() if name not in targets]
-    void = {data.get("event_id") for data in in_force} | {data.get("run_id") for data in in_force} - {None}
+    events, runs = _void(retractions)
     gathered = ComparisonInput(path.name, wanted=wanted)
     for row in kept.values():
-        if row["event_id"] in void or row.get("run_id") in void:
+        if row["event_id"] in events or row.get("run_id") in runs:
             continue
         if row["kind"] == MEASUREMENT_RECORDED:
             gathered.measured(row)
@@ -216,6 +237,26 @@ def _of_records(records: Iterable[Any], path: Path, wanted: Wanted, field: str) 
             gathered.outcome(row, None if row["kind"] == MEASUREMENT_FAILED else str(row["test"]))
         gathered.environment(row.get("environment_fingerprint"), row.get("environment") or {})
     return gathered.side()
+
+
+def _void(retractions: Iterable[Row]) -> tuple[set[Any], set[Any]]:
+    """Return the events and the runs that retractions void, without those that are retracted themselves."""
+    by_id = {str(record.get("id")): record.get("data") or {} for record in retractions}
+    targets = {data.get("event_id") for data in by_id.values()}
+    standing = [data for name, data in by_id.items() if name not in targets]
+    return {data.get("event_id") for data in standing} - {None}, {data.get("run_id") for data in standing} - {None}
+
+
+def in_force(records: Sequence[Row]) -> Iterator[Row]:
+    """Yield the events that no retraction among them voids, each once."""
+    events, runs = _void(record for record in records if record.get("type") == MEASUREMENT_RETRACTED)
+    seen: set[str] = set()
+    for record in records:
+        data = record.get("data")
+        run = data.get("run_id") if isinstance(data, dict) else None
+        if record.get("id") not in events and run not in runs and str(record.get("id")) not in seen:
+            seen.add(str(record.get("id")))
+            yield record
 
 
 def _row(record: Row, number: int, path: Path, field: str) -> Row | None:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -15,7 +15,8 @@ import msgspec
 from assay import __version__
 from domain.comparison.comparison_sides import NewestOutcome
 from domain.comparison.regression import Change, EnvironmentChange, Report, Turn
-from domain.comparison.thresholds import MEASURES
+from domain.comparison.thresholds import MEASURING
+from domain.errors import UsageError
 from domain.figures import FIGURES, Figure
 from presentation import formatting
 from presentation.markdown import code, literal
@@ -40,10 +41,14 @@ _CONTROLS = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 def headline(report: Report) -> str:
     """Return the outcome in a sentence."""
     if not report.compared:
-        return (
+        sentence = (
             f"Nothing was compared: {len(report.new)} new and {len(report.gone)} gone configurations, "
             f"{report.not_anew} not measured anew."
         )
+        before, after = report.baseline_hardware, report.candidate_hardware
+        if before and after and not set(before) & set(after):
+            sentence += f" The baseline is of {', '.join(before)}, and the candidate of {', '.join(after)}."
+        return sentence
     counts = {state: _count(report.changes, state) for state in ("worse", "unclear", "better", "same")}
     broken, mended = _count(report.turns, "worse"), _count(report.turns, "better")
     words = [
@@ -99,7 +104,23 @@ def shown(figure: Figure, unit: str, *, bare: bool = False) -> str:
     return formatting.plain(text)
 
 
-def between(change: Change) -> str:
+class Measured(Protocol):
+    """A change with its interval."""
+
+    @property
+    def change(self) -> float:
+        """After over before less one."""
+
+    @property
+    def low(self) -> float | None:
+        """Its lower end."""
+
+    @property
+    def high(self) -> float | None:
+        """Its upper end."""
+
+
+def between(change: Measured) -> str:
     """Write a change with its interval where there is one: `+30.0 % (+28.3 % to +31.7 %)`."""
     if change.low is None or change.high is None:
         return percent(change.change)
@@ -117,25 +138,30 @@ def junit(report: Report, failures: Sequence[NewestOutcome] = ()) -> bytes:
     `failures` are configurations that could not be measured, each a failure of its own.
     """
     suites = ElementTree.Element("testsuites", name="assay regressions")
-    functional = _suite(suites, "assay regressions: tests", report)
+    functional = junit_suite(suites, "assay regressions: tests", _properties(report))
     for turn in report.turns:
-        case = _case(functional, turn.title, turn.test or "measures")
+        case = junit_case(functional, turn.title, turn.test or MEASURING)
         if turn.state == "worse":
-            _tell(case, "failure", f"{turn.before} before, {turn.after} now", turn.message or "", turn.evidence)
+            junit_note(case, "failure", f"{turn.before} before, {turn.after} now", turn.message or "", turn.evidence)
     listed = {turn.configuration for turn in report.turns if turn.state == "worse" and turn.test is None}
     for failure in failures:
         if failure.key not in listed:
-            case = _case(functional, failure.title, "measures")
+            case = junit_case(functional, failure.title, MEASURING)
             said = f"{failure.outcome} at {failure.stage}" if failure.stage else failure.outcome
-            _tell(case, "failure", said, failure.message or "", [failure.event_id])
-    speeds = _suite(suites, "assay regressions: figures", report)
+            junit_note(case, "failure", said, failure.message or "", [failure.event_id])
+    speeds = junit_suite(suites, "assay regressions: figures", _properties(report))
     for change in report.changes:
-        case = _case(speeds, change.title, change.column)
+        case = junit_case(speeds, change.title, change.column)
         said = f"{shown(change.before, change.unit)} before, {shown(change.after, change.unit)} now: {between(change)}"
         if change.state == "worse":
-            _tell(case, "failure", said, f"more than {change.alert:.0%} worse", change.evidence)
+            junit_note(case, "failure", said, f"more than {change.alert:.0%} worse", change.evidence)
         elif change.state == "unclear":
-            _tell(case, "skipped", f"{said}; {doubt(change)}", "", change.evidence)
+            junit_note(case, "skipped", f"{said}; {doubt(change)}", "", change.evidence)
+    return junit_document(suites)
+
+
+def junit_document(suites: ElementTree.Element) -> bytes:
+    """Return the document of test suites, with the counts of each."""
     for suite in suites:
         suite.set("tests", str(len(suite.findall("testcase"))))
         for name, tag in (("failures", "failure"), ("skipped", "skipped")):
@@ -146,10 +172,17 @@ def junit(report: Report, failures: Sequence[NewestOutcome] = ()) -> bytes:
     return content + b"\n"
 
 
-def _suite(parent: ElementTree.Element, name: str, report: Report) -> ElementTree.Element:
+def junit_suite(parent: ElementTree.Element, name: str, values: Iterable[tuple[str, Any]]) -> ElementTree.Element:
+    """Add a test suite with properties."""
     suite = ElementTree.SubElement(parent, "testsuite", name=name)
     properties = ElementTree.SubElement(suite, "properties")
-    for key, value in (
+    for key, value in values:
+        ElementTree.SubElement(properties, "property", name=clean(key), value=clean(str(value)))
+    return suite
+
+
+def _properties(report: Report) -> list[tuple[str, Any]]:
+    return [
         ("baseline", report.baseline),
         ("candidate", report.candidate),
         ("alert", f"{report.alert:g}"),
@@ -159,22 +192,22 @@ def _suite(parent: ElementTree.Element, name: str, report: Report) -> ElementTre
             (f"environment {environment.hardware} {environment.part}", f"{environment.before} -> {environment.after}")
             for environment in report.environments
         ),
-    ):
-        ElementTree.SubElement(properties, "property", name=_clean(key), value=_clean(str(value)))
-    return suite
+    ]
 
 
-def _case(suite: ElementTree.Element, title: str, name: str) -> ElementTree.Element:
-    return ElementTree.SubElement(suite, "testcase", classname=_clean(title), name=_clean(name), time="0")
+def junit_case(suite: ElementTree.Element, title: str, name: str) -> ElementTree.Element:
+    """Add a test case to a suite."""
+    return ElementTree.SubElement(suite, "testcase", classname=clean(title), name=clean(name), time="0")
 
 
-def _tell(case: ElementTree.Element, tag: str, message: str, text: str, evidence: Sequence[str]) -> None:
-    sub_element = ElementTree.SubElement(case, tag, message=_clean(message))
-    sub_element.text = _clean("\n".join(filter(None, (text, f"events {' and '.join(evidence)}"))))
+def junit_note(case: ElementTree.Element, tag: str, message: str, text: str, evidence: Sequence[str]) -> None:
+    """Add a failure or a skip to a test case, with the events that it rests on."""
+    sub_element = ElementTree.SubElement(case, tag, message=clean(message))
+    sub_element.text = clean("\n".join(filter(None, (text, f"events {' and '.join(evidence)}"))))
 
 
-def _clean(text: str) -> str:
-    """Return a text without what XML cannot hold."""
+def clean(text: str) -> str:
+    """Return a text without what XML and JSON cannot hold."""
     return _CONTROLS.sub("\ufffd", text)
 
 
@@ -195,28 +228,28 @@ def markdown(
     candidate = _told(report.candidate, report.candidate_position)
     own = " (others by a threshold of their own)" if any(each.alert != report.alert for each in report.changes) else ""
     lines += [f"Baseline {baseline}, candidate {candidate}, alert at {report.alert:.0%}{own}.", ""]
-    lines += _table(
+    lines += markdown_table(
         "Changed environments",
         ("hardware", "what", "before", "now", "configurations"),
         report.environments,
         _of_environment,
     )
-    lines += _table(
+    lines += markdown_table(
         "No longer passes", ("configuration", "test", "before", "now", "why"), _in(report.turns, "worse"), _of_turn
     )
-    lines += _table("Not measured", ("configuration", "outcome", "stage", "why"), failures, _of_failure)
+    lines += markdown_table("Not measured", ("configuration", "outcome", "stage", "why"), failures, _of_failure)
     columns = ("configuration", "figure", "before", "now", "change (95 % interval)", "why")
-    lines += _table("Worse", columns, _in(report.changes, "worse"), _of_change)
-    lines += _table("Cannot tell", columns, report.undecided, _of_change)
+    lines += markdown_table("Worse", columns, _in(report.changes, "worse"), _of_change)
+    lines += markdown_table("Cannot tell", columns, report.undecided, _of_change)
     uncertain = [change for change in _in(report.changes, "unclear") if not change.suspect]
-    lines += _table("Larger than the threshold, but uncertain", columns, uncertain, _of_change)
-    lines += _table(
+    lines += markdown_table("Larger than the threshold, but uncertain", columns, uncertain, _of_change)
+    lines += markdown_table(
         "Passes again, or fails in another way",
         ("configuration", "test", "before", "now", "why"),
         _in(report.turns, "better", "other"),
         _of_turn,
     )
-    lines += _table("Better", columns, _in(report.changes, "better"), _of_change)
+    lines += markdown_table("Better", columns, _in(report.changes, "better"), _of_change)
     for title, names in (
         ("New", report.new),
         ("Gone", report.gone),
@@ -224,11 +257,8 @@ def markdown(
         ("Ignored", report.ignored),
         ("Unmatched thresholds", report.unmatched),
     ):
-        lines += _table(title, ("configuration",), names, lambda name: (name,))
-    text = "\n".join(lines)
-    if len(text) > COMMENT_LETTERS:
-        text = text[:COMMENT_LETTERS].rpartition("\n")[0] + "\n\n… cut; the JSON has everything.\n"
-    return text.rstrip("\n").encode() + b"\n"
+        lines += markdown_table(title, ("configuration",), names, lambda name: (name,))
+    return limited(lines)
 
 
 def _calm(report: Report) -> str:
@@ -245,7 +275,18 @@ def _in(values: Sequence[Any], *states: str) -> list[Any]:
     return [item for item in values if item.state in states]
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Any], cells: Callable[[Any], Sequence[str]]) -> list[str]:
+def limited(lines: Sequence[str]) -> bytes:
+    """Return a comment of these lines, cut where a forge would refuse it."""
+    text = "\n".join(lines)
+    if len(text) > COMMENT_LETTERS:
+        text = text[:COMMENT_LETTERS].rpartition("\n")[0] + "\n\n… cut; the JSON has everything.\n"
+    return text.rstrip("\n").encode() + b"\n"
+
+
+def markdown_table(
+    title: str, columns: Sequence[str], rows: Sequence[Any], cells: Callable[[Any], Sequence[str]]
+) -> list[str]:
+    """Return a table under a heading, of the first rows; nothing where there are none."""
     if not rows:
         return []
     body = ["| " + " | ".join(map(_cell, cells(row))) + " |" for row in rows[:ROWS]]
@@ -263,7 +304,7 @@ def _of_environment(change: EnvironmentChange) -> tuple[str, ...]:
 
 
 def _of_turn(turn: Turn) -> tuple[str, ...]:
-    return turn.title, turn.test or "measures", turn.before, turn.after, turn.message or ""
+    return turn.title, turn.test or MEASURING, turn.before, turn.after, turn.message or ""
 
 
 def _of_failure(case: NewestOutcome) -> tuple[str, ...]:
@@ -281,7 +322,7 @@ def _of_change(change: Change) -> tuple[str, ...]:
     )
 
 
-class _Result(msgspec.Struct, frozen=True, kw_only=True):
+class SarifResult(msgspec.Struct, frozen=True, kw_only=True):
     """One result of SARIF: `name` is the metric or test, `alike` names the configuration without versions."""
 
     rule: str
@@ -307,8 +348,13 @@ def sarif(report: Report, failures: Sequence[NewestOutcome] = (), *, artifact: s
     `failures` are configurations that could not be measured. Fingerprints name configuration and metric across runs.
     """
     results = [*_turn_results(report), *_failure_results(report, failures), *_figure_results(report)]
+    return sarif_log(results, artifact or report.candidate, {"headline": headline(report), "baseline": report.baseline})
+
+
+def sarif_log(results: Iterable[SarifResult], artifact: str, properties: Mapping[str, Any]) -> bytes:
+    """Return a SARIF 2.1.0 log of one run; its results point at the file `artifact`."""
     rules = [{"id": rule, "shortDescription": {"text": text}} for rule, text in _RULES.items()]
-    place = {"artifactLocation": {"uri": quote(artifact or report.candidate)}, "region": {"startLine": 1}}
+    place = {"artifactLocation": {"uri": quote(artifact)}, "region": {"startLine": 1}}
     document = {
         "$schema": SARIF_SCHEMA,
         "version": "2.1.0",
@@ -318,25 +364,25 @@ def sarif(report: Report, failures: Sequence[NewestOutcome] = (), *, artifact: s
                 "automationDetails": {"id": "assay/regressions/"},
                 "results": [_sarif_result(result, place) for result in results],
                 "columnKind": "unicodeCodePoints",
-                "properties": {"headline": headline(report), "baseline": report.baseline},
+                "properties": properties,
             }
         ],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
-def _sarif_result(result: _Result, place: Mapping[str, Any]) -> dict[str, Any]:
+def _sarif_result(result: SarifResult, place: Mapping[str, Any]) -> dict[str, Any]:
     fingerprint = hashlib.sha256(f"{result.alike}\0{result.rule}\0{result.name}".encode()).hexdigest()
     return {
         "ruleId": result.rule,
         "ruleIndex": list(_RULES).index(result.rule),
         "level": result.level,
-        "message": {"text": _clean(result.text).strip()},
+        "message": {"text": clean(result.text).strip()},
         "locations": [
             {
                 "physicalLocation": place,
                 "logicalLocations": [
-                    {"fullyQualifiedName": _clean(f"{result.title} {result.name}"), "kind": "resource"}
+                    {"fullyQualifiedName": clean(f"{result.title} {result.name}"), "kind": "resource"}
                 ],
             }
         ],
@@ -345,27 +391,27 @@ def _sarif_result(result: _Result, place: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _turn_results(report: Report) -> Iterator[_Result]:
+def _turn_results(report: Report) -> Iterator[SarifResult]:
     for turn in report.turns:
         if turn.state == "worse":
-            yield _Result(
+            yield SarifResult(
                 rule="test-fails" if turn.test else "not-measured",
-                name=turn.test or MEASURES,
+                name=turn.test or MEASURING,
                 level="error",
-                text=f"{turn.title}: {turn.test or MEASURES} was {turn.before} and is {turn.after}. {turn.message or ''}",
+                text=f"{turn.title}: {turn.test or MEASURING} was {turn.before} and is {turn.after}. {turn.message or ''}",
                 title=turn.title,
                 alike=turn.alike or turn.title,
                 evidence=turn.evidence,
             )
 
 
-def _failure_results(report: Report, failures: Sequence[NewestOutcome]) -> Iterator[_Result]:
+def _failure_results(report: Report, failures: Sequence[NewestOutcome]) -> Iterator[SarifResult]:
     listed = {turn.configuration for turn in report.turns if turn.state == "worse" and turn.test is None}
     for case in failures:
         if case.key not in listed:
-            yield _Result(
+            yield SarifResult(
                 rule="not-measured",
-                name=MEASURES,
+                name=MEASURING,
                 level="error",
                 text=f"{case.title} could not be measured: {case.outcome}. {case.message or ''}",
                 title=case.title,
@@ -374,14 +420,14 @@ def _failure_results(report: Report, failures: Sequence[NewestOutcome]) -> Itera
             )
 
 
-def _figure_results(report: Report) -> Iterator[_Result]:
+def _figure_results(report: Report) -> Iterator[SarifResult]:
     for change in report.changes:
         slower = (change.change > 0) == (FIGURES[change.column].better == "lower")
         if change.state not in ("worse", "unclear") or not slower:
             continue
         sides = f"{shown(change.before, change.unit)} before, {shown(change.after, change.unit)} now"
         why = f"; {doubt(change)}" if change.state == "unclear" else f", more than {change.alert:.0%} worse"
-        yield _Result(
+        yield SarifResult(
             rule="figure-worse",
             name=change.column,
             level="error" if change.state == "worse" else "warning" if change.suspect else "note",
@@ -406,6 +452,16 @@ def is_report(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(200)
     return head.startswith((MARK.encode(), _JSON_HEAD, _SARIF_HEAD)) or b'<testsuites name="assay regressions"' in head
+
+
+def form_of(path: Path) -> str:
+    """Return the format that a file's suffix says; UsageError where it says none."""
+    form = SUFFIXES.get(path.suffix.lower())
+    if form is None:
+        raise UsageError(
+            f"{path.name} says no format.", field="output_ci", remedy=f"Name a file {', '.join(SUFFIXES)}."
+        )
+    return form
 
 
 def written(report: Report, form: str) -> bytes:

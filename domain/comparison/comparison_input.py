@@ -16,7 +16,7 @@ from domain.figures import FIGURES, described, figure_of, row_of
 from domain.payloads import MeasurementFailed, MeasurementRecorded, TestReported
 from domain.vocabulary import NO_EVIDENCE
 
-__all__ = ["COLUMNS", "OUTCOME_COLUMNS", "ComparisonInput", "alike_of", "contents_of", "row_of_event"]
+__all__ = ["COLUMNS", "OUTCOME_COLUMNS", "ComparisonInput", "alike_of", "contents_of", "is_wanted", "row_of_event"]
 
 Row = Mapping[str, Any]
 _SUBJECT = (
@@ -90,7 +90,7 @@ class ComparisonInput:
 
     def measured(self, row: Row) -> None:
         """Take a row of the view `measurements`."""
-        if row.get("origin") in NO_EVIDENCE or row.get("verdict") == "invalid" or not self._asked(row):
+        if row.get("origin") in NO_EVIDENCE or row.get("verdict") == "invalid" or not is_wanted(row, self._wanted):
             return
         key = row["configuration"]
         before = self._rows.pop(key, None)
@@ -109,7 +109,7 @@ class ComparisonInput:
 
     def outcome(self, row: Row, test: str | None) -> None:
         """Take a row of the view `tests`, or where `test` is None of `failures`."""
-        if row.get("origin") not in NO_EVIDENCE and self._asked(row):
+        if row.get("origin") not in NO_EVIDENCE and is_wanted(row, self._wanted):
             self._keep(row, test, str(row["outcome"]))
 
     def environment(self, fingerprint: str | None, contents: Row) -> None:
@@ -172,13 +172,15 @@ class ComparisonInput:
             precision=row.get("precision"),
         )
 
-    def _asked(self, row: Row) -> bool:
-        for name, values in self._wanted.items():
-            value = row.get(name if name in ("platform", "precision") else f"{name}_id")
-            short = str(value).rpartition("/")[2] if name == "model" else value
-            if not {value, short} & values:
-                return False
-        return True
+
+def is_wanted(row: Row, wanted: Mapping[str, Any]) -> bool:
+    """Whether a row has one of the values wanted of `model`, `hardware`, `platform` and `precision`."""
+    for name, values in wanted.items():
+        value = row.get(name if name in ("platform", "precision") else f"{name}_id")
+        short = str(value).rpartition("/")[2] if name == "model" else value
+        if not {value, short} & values:
+            return False
+    return True
 
 
 def contents_of(environment: Row) -> dict[str, Any]:
@@ -227,7 +229,7 @@ def _unversioned_in(text: str) -> str:
     return _unversioned(_json(text))
 
 
-def row_of_event(event: Mapping[str, Any]) -> dict[str, Any] | None:
+def row_of_event(event: Mapping[str, Any], field: str = "baseline") -> dict[str, Any] | None:
     """Return a fact as a row of its view, under the ids that it was posted with; None for an event of another type.
 
     `environment` holds the contents of its environment. Raises UsageError for data that are not of their type.
@@ -248,7 +250,7 @@ def row_of_event(event: Mapping[str, Any]) -> dict[str, Any] | None:
     except (msgspec.ValidationError, InvalidInput) as error:
         raise UsageError(
             f"the event {event.get('id')} is not one of its type: {error}.",
-            field="baseline",
+            field=field,
             remedy="`assay post --check FILE` names the line.",
         ) from error
     runtime = execution.runtime

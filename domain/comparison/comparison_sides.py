@@ -49,10 +49,14 @@ class NewestOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One side, rows oldest first; `environments` by fingerprint, as far as their contents are known."""
+    """One side, rows oldest first; `environments` by fingerprint, as far as their contents are known.
+
+    `for_hardware` is the only hardware that a named baseline is for.
+    """
 
     name: str
     position: int | None = None
+    for_hardware: str | None = None
     measured: list[NewestMeasurement] = []
     cases: list[NewestOutcome] = []
     environments: dict[str, dict[str, Any]] = {}

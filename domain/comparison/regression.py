@@ -23,7 +23,7 @@ from typing import Any, Literal
 import msgspec
 
 from domain.comparison.comparison_sides import NewestMeasurement, NewestOutcome, Side
-from domain.comparison.thresholds import MEASURES, NO_THRESHOLDS, Thresholds
+from domain.comparison.thresholds import MEASURING, NO_THRESHOLDS, Thresholds
 from domain.errors import UsageError
 from domain.figures import FIGURES, Figure
 from domain.statistics import median
@@ -126,6 +126,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     gone: list[str]
     other_origin: list[str]
     not_anew: int
+    baseline_hardware: list[str] = []
+    candidate_hardware: list[str] = []
     ignored: list[str] = []
     unmatched: list[str] = []
 
@@ -220,7 +222,9 @@ def compare(
 
     `columns`: which figures; by default how fast the calls were, the times to and per token, and memory. UsageError for
     one that is no figure or has no better direction. `thresholds` replace `alert` where one of their rules matches.
+    UsageError too where the baseline is for hardware of which the candidate has nothing.
     """
+    _require_hardware(baseline, candidate)
     for column in columns:
         if column not in FIGURES or FIGURES[column].better == "neither":
             raise UsageError(
@@ -252,14 +256,30 @@ def compare(
         gone=[row.title for row in baseline.measured if not {row.key, row.alike, row.event_id} & present],
         other_origin=[row.title for value, row in pairs if value is not None and value.origin != row.origin],
         not_anew=len(candidate.measured) - len(pairs),
+        baseline_hardware=_hardware(baseline),
+        candidate_hardware=_hardware(candidate),
         ignored=judge.ignored,
         unmatched=list(thresholds.unmatched(_metrics(candidate))) if thresholds.rules else [],
     )
 
 
+def _hardware(side: Side) -> list[str]:
+    return sorted({row.hardware for row in side.measured} | {case.hardware for case in side.cases})
+
+
+def _require_hardware(baseline: Side, candidate: Side) -> None:
+    hardware = _hardware(candidate)
+    if baseline.for_hardware is not None and hardware and baseline.for_hardware not in hardware:
+        raise UsageError(
+            f"the baseline {baseline.name} is for {baseline.for_hardware}, and the candidate is of {', '.join(hardware)}.",
+            field="baseline",
+            remedy="Name a baseline of that hardware: `assay baseline list` has them.",
+        )
+
+
 def _metrics(side: Side) -> list[tuple[NewestMeasurement | NewestOutcome, str]]:
     figures = [(row, column) for row in side.measured for column in row.figures]
-    return [*figures, *((case, case.test or MEASURES) for case in side.cases)]
+    return [*figures, *((case, case.test or MEASURING) for case in side.cases)]
 
 
 class _Judge:
@@ -350,7 +370,7 @@ def _turns(
         pairs.append((before, case))
         if before.outcome == case.outcome and (before.outcome == "passed" or before.stage == case.stage):
             continue
-        if judge.alert(case, case.test or MEASURES) is None:
+        if judge.alert(case, case.test or MEASURING) is None:
             continue
         state: Literal["worse", "better", "other"] = "other"
         if "passed" in (before.outcome, case.outcome):

@@ -23,10 +23,10 @@ import msgspec
 
 from domain.errors import UsageError
 
-__all__ = ["MEASURES", "NO_THRESHOLDS", "Threshold", "Thresholds", "decode_thresholds"]
+__all__ = ["MEASURING", "NO_THRESHOLDS", "Threshold", "Thresholds", "decode_thresholds"]
 
-MEASURES = "measures"
-"""The name that stands for measuring itself, where a rule's metric names tests."""
+MEASURING = "measuring"
+"""The name of measuring itself among the names of tests."""
 MOST_RULES = 1000
 _Glob = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 _PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<field>.*)`", re.DOTALL)
@@ -56,7 +56,7 @@ class Subject(Protocol):
 class Threshold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A rule: globs of what it is for, and the share that a figure may get worse, or `ignore`.
 
-    `metric` matches columns of figures and names of tests; `measures` is whether a configuration can be measured.
+    `metric` matches columns of figures and names of tests; `measuring` is whether a configuration can be measured.
     """
 
     model: _Glob = "*"

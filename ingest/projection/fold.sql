@@ -416,6 +416,18 @@ SELECT position, event_id, source, time, recorded_at, d.action, d.actor, d.objec
     FROM batch WHERE type = 'assay.operation.performed.v1'
 ) ORDER BY position;
 
+-- name: baselines
+-- of: assay.baseline.named.v1
+INSERT INTO baseline
+SELECT position, event_id, source, time, recorded_at, d.name, d.branch, d.position::BIGINT, d.start.branch, d.start.position::BIGINT,
+    d.hardware, d.note, coalesce(d.withdrawn::BOOLEAN, false)
+FROM (
+    SELECT *, from_json(body, '{"data": {"name": "VARCHAR", "branch": "VARCHAR", "position": "VARCHAR",
+        "start": {"branch": "VARCHAR", "position": "VARCHAR"}, "hardware": "VARCHAR", "note": "VARCHAR",
+        "withdrawn": "VARCHAR"}}').data AS d
+    FROM batch WHERE type = 'assay.baseline.named.v1'
+) ORDER BY position;
+
 -- name: snapshots
 -- of: assay.snapshot.named.v1
 INSERT INTO snapshot

@@ -238,6 +238,10 @@ class Tables(State):
         """Return what was done to the service, by position: action, actor, object, and `details` as JSON text."""
         return self._filtered("operations", as_of, filters)
 
+    def baselines(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
+        """Return the named baselines, by name."""
+        return self._filtered("baselines", as_of, filters)
+
     def snapshots(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
         """Return the positions that have a name, by name."""
         return self._filtered("snapshots", as_of, filters)

@@ -255,6 +255,13 @@ CREATE TABLE operation (
     action VARCHAR NOT NULL, actor VARCHAR NOT NULL, object VARCHAR, details JSON
 );
 
+CREATE TABLE baseline (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    name VARCHAR NOT NULL, branch VARCHAR NOT NULL, named_position BIGINT NOT NULL, start_branch VARCHAR, start_position BIGINT,
+    hardware_id VARCHAR, note VARCHAR, withdrawn BOOLEAN NOT NULL
+);
+
 CREATE TABLE snapshot (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
     recorded_at TIMESTAMPTZ NOT NULL,

@@ -36,6 +36,7 @@ _PLAIN = (
     "prediction",
     "operation",
     "dead_letter",
+    "baseline",
     "snapshot",
     "alert_raised",
     "alert_changed",

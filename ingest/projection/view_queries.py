@@ -65,6 +65,7 @@ ORDER = {
             "recommendations",
             "dead_letters",
             "state",
+            "baseline",
             "snapshot",
             "alerts",
             "alert_raised",
@@ -74,6 +75,7 @@ ORDER = {
     ),
     "predictions": "position, rank",
     "scored_predictions": "measured_position, position, rank, target",
+    "baselines": "name",
     "snapshots": "name",
     **dict.fromkeys(
         (

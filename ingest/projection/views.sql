@@ -500,6 +500,11 @@ FROM (
 )
 WHERE measured > 0;
 
+-- name: baselines
+SELECT name, branch, named_position, start_branch, start_position, hardware_id, note, position, event_id, source, time, recorded_at
+FROM (FROM baseline QUALIFY row_number() OVER (PARTITION BY name ORDER BY position DESC) = 1)
+WHERE NOT withdrawn;
+
 -- name: snapshots
 SELECT name, named_position, note, position, event_id, source, time, recorded_at
 FROM (FROM snapshot QUALIFY row_number() OVER (PARTITION BY name ORDER BY position DESC) = 1)

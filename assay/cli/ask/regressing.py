@@ -42,9 +42,11 @@ def _is_report(path: Path) -> bool:
 Examples:
   assay regressions --candidate now.ndjson --save baseline.json      # the first time
   assay regressions --baseline baseline.json --candidate now.ndjson --output-ci report.xml --output-ci comment.md
-  assay regressions --baseline "release 1.4" --alert 0.05 --model bert-base-uncased"""
+  assay regressions --baseline "release 1.4" --alert 0.05 --model bert-base-uncased""",
 )
-@click.option("--baseline", metavar="FILE|SNAPSHOT|POSITION", help="What to compare with.")
+@click.option(
+    "--baseline", metavar="FILE|SNAPSHOT|POSITION|NAME", help="What to compare with; NAME of `assay baseline`."
+)
 @click.option("--candidate", metavar="FILE|SNAPSHOT|POSITION", help="What is compared; by default what is known now.")
 @click.option(
     "--alert",
@@ -106,13 +108,14 @@ def regressions(
     """
     from assay.cli.connection import connected
     from assay.regressions import read_side, read_thresholds, write_side, written
+    from assay.regressions.writing import form_of
     from assay.staging import Staged
     from domain.comparison.comparison_sides import merged
     from domain.comparison.regression import compare
     from domain.comparison.thresholds import NO_THRESHOLDS
 
     rules = read_thresholds(thresholds) if thresholds else NO_THRESHOLDS
-    forms = {path: _form_of(path) for path in outputs}
+    forms = {path: form_of(path) for path in outputs}
     if baseline is None and save is None:
         raise UsageError(
             "there is nothing to compare with.",
@@ -143,19 +146,10 @@ def regressions(
     return code
 
 
-def _form_of(path: Path) -> str:
-    from assay.regressions.writing import SUFFIXES
-
-    if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(
-            f"{path.name} says no format.", field="output_ci", remedy=f"Name a file {', '.join(SUFFIXES)}."
-        )
-    return SUFFIXES[path.suffix.lower()]
-
-
 def _tell(report: Report) -> None:
     """Print changed environments, what turned, what is worse and uncertain, and the rest in short."""
     from assay.regressions.writing import headline
+    from domain.comparison.thresholds import MEASURING
 
     console = answers()
     if report.environments:
@@ -173,9 +167,7 @@ def _tell(report: Report) -> None:
     for title, states in (("No longer passes", ("worse",)), ("Came out otherwise", ("better", "other"))):
         turns = [turn for turn in report.turns if turn.state in states]
         if turns:
-            rows = [
-                [turn.title, turn.test or "measures", turn.before, turn.after, turn.message or ""] for turn in turns
-            ]
+            rows = [[turn.title, turn.test or MEASURING, turn.before, turn.after, turn.message or ""] for turn in turns]
             console.print(grid(title, ["configuration", "test", "before", "now", "why"], rows[:SHOWN]))
     uncertain = [change for change in report.changes if change.state == "unclear" and not change.suspect]
     _tell_changes("Worse", [change for change in report.changes if change.state == "worse"])

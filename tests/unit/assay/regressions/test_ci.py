@@ -127,7 +127,7 @@ def test_gate_names_a_score_that_it_cannot_read(compare, tmp_path, capsys):
 
 def test_thresholds_of_a_job_let_a_figure_get_worse_and_leave_out_what_cannot_be_measured(compare, build, tmp_path):
     (tmp_path / "rules.yaml").write_text(
-        "thresholds:\n- {metric: latency_*, alert: 1.5}\n- {metric: measures, ignore: true}\n"
+        "thresholds:\n- {metric: latency_*, alert: 1.5}\n- {metric: measuring, ignore: true}\n"
     )
     words = ("--thresholds", "rules.yaml", "--errors", "any", "--no-renew")
     compare([build.measurement(1.0)])
