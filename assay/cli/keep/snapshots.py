@@ -122,13 +122,13 @@ def _day(row: dict[str, Any]) -> str:
     epilog="""\b
 Examples:
   assay baseline set nightly --branch main --note "what nightly runs are compared with"
-  assay baseline set release --branch release-1.4 --start-branch main --start-position 18000 --hardware nvidia-l4
+  assay baseline set release --branch release-1.4 --start-branch main --start-position 18000
   assay regressions --baseline nightly"""
 )
 def baseline() -> None:
     """Named baselines of branches: the state that runs are compared with, and where a branch started.
 
-    `assay regressions --baseline NAME` compares with one; `assay regressions history --branch` reads the starts.
+    `assay regressions --baseline NAME` compares with one. Naming one again moves it.
     """
 
 
