@@ -46,7 +46,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The points of one metric of what `alike` names, in the order of time; `environments` by fingerprint.
 
     `metric` is a column of `domain.figures.FIGURES`, or the name of a test where `kind` is functional.
-    `restarts` are events at which an expected change begins a new level.
+    `restarts` are events at which an expected change begins a new level. `context` are points of pull requests: they are
+    shown, and confirm nothing.
     """
 
     alike: str
@@ -66,6 +67,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     subject: str | None = None
     environments: dict[str, dict[str, Any]] = {}
     restarts: list[str] = []
+    context: list[Point] = []
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

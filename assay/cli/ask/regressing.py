@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
+from click.core import ParameterSource
 
+from assay.cli.ask.regression_history import history
 from assay.cli.options import as_json, served, thresholds_option
 from assay.cli.output import answers, grid, say
 from assay.cli.output_files import OutputFile, overwritable
@@ -37,12 +39,14 @@ def _is_report(path: Path) -> bool:
     return is_report(path)
 
 
-@click.command(
+@click.group(
+    invoke_without_command=True,
     epilog="""\b
 Examples:
   assay regressions --candidate now.ndjson --save baseline.json      # the first time
   assay regressions --baseline baseline.json --candidate now.ndjson --output-ci report.xml --output-ci comment.md
-  assay regressions --baseline "release 1.4" --alert 0.05 --model bert-base-uncased""",
+  assay regressions --baseline "release 1.4" --alert 0.05 --model bert-base-uncased
+  assay regressions history bert-base-uncased --file runs.ndjson""",
 )
 @click.option(
     "--baseline", metavar="FILE|SNAPSHOT|POSITION|NAME", help="What to compare with; NAME of `assay baseline`."
@@ -80,7 +84,9 @@ Examples:
 @click.option("--format", "form", type=click.Choice(["text", "json", "junit", "markdown", "sarif"]), default="text")
 @served
 @as_json
+@click.pass_context
 def regressions(
+    context: click.Context,
     baseline: str | None,
     candidate: str | None,
     alert: float,
@@ -102,10 +108,13 @@ def regressions(
 ) -> int:
     """Compare by configuration, with the intervals of both sides, so that noise does not alarm.
 
-    Exit code 1 where something got worse: a figure by more than the threshold with intervals apart, or a test or
+    `assay regressions history` looks at all runs instead: what changed, when, and why. Exit code 1 where something got worse: a figure by more than the threshold with intervals apart, or a test or
     measurement that passed and now fails; and where nothing could be compared. Suspect rows cannot tell: they are named,
     and end with 1 under --strict alone. Files need no service.
     """
+    if context.invoked_subcommand is not None:
+        _refuse_options(context)
+        return 0
     from assay.cli.connection import connected
     from assay.regressions import read_side, read_thresholds, write_side, written
     from assay.regressions.writing import form_of
@@ -144,6 +153,20 @@ def regressions(
         write_side(save, merged(before, after) if before is not None else after)
         say(f"{len(after.measured)} measurements and {len(after.cases)} outcomes kept in {save}")
     return code
+
+
+def _refuse_options(context: click.Context) -> None:
+    """Raise UsageError for an option before the name of a subcommand, which would not be heard."""
+    for parameter in context.command.params:
+        if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{parameter.opts[0]} stands before {context.invoked_subcommand}.",
+                field=parameter.opts[0].lstrip("-").replace("-", "_"),
+                remedy=f"Give options after it: `assay regressions {context.invoked_subcommand} --help` lists them.",
+            )
+
+
+regressions.add_command(history)
 
 
 def _tell(report: Report) -> None:
