@@ -15,6 +15,7 @@ from domain.configuration import Count, NonNegative, Positive, Word
 
 __all__ = [
     "STATED",
+    "BranchStart",
     "Bytes",
     "Digest",
     "Environment",
@@ -27,6 +28,8 @@ __all__ = [
     "Outcome",
     "Provenance",
     "Requested",
+    "Revision",
+    "RunContext",
     "SamplesReference",
     "Sentence",
     "Shape",
@@ -191,3 +194,23 @@ class Imported(Shape, frozen=True, kw_only=True, omit_defaults=True):
     row: Count | None = None
     rules: list[Word] = []
     original: dict[str, Any] | None = None
+
+
+Revision = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[^\s\x00-\x1f]+$(?!\n)")]
+"""A name in version control: a repository, branch, commit or number of a pull request, without spaces."""
+
+
+class RunContext(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of the code that a run measured; `repository` is host and path, without scheme and credentials."""
+
+    repository: Revision | None = None
+    branch: Revision | None = None
+    commit: Revision | None = None
+    pull_request: Revision | None = None
+
+
+class BranchStart(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a branch started: at a position of the log, from another branch."""
+
+    branch: Revision
+    position: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]

@@ -14,6 +14,7 @@ from domain.configuration import Count, Execution, Hardware, Identifier, Model, 
 from domain.history.alerts import Reason, State
 from domain.history.history import Cause, Change
 from domain.measured import (
+    BranchStart,
     Digest,
     Environment,
     Failure,
@@ -24,6 +25,8 @@ from domain.measured import (
     Outcome,
     Provenance,
     Requested,
+    Revision,
+    RunContext,
     SamplesReference,
     Sentence,
     Shape,
@@ -79,19 +82,6 @@ __all__ = [
     "Validity",
     "Verdict",
 ]
-
-
-Revision = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[^\s\x00-\x1f]+$(?!\n)")]
-"""A name in version control: a repository, branch, commit or number of a pull request, without spaces."""
-
-
-class RunContext(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """The state of the code that a run measured; `repository` is host and path, without scheme and credentials."""
-
-    repository: Revision | None = None
-    branch: Revision | None = None
-    commit: Revision | None = None
-    pull_request: Revision | None = None
 
 
 class RunStarted(Shape, frozen=True, kw_only=True, omit_defaults=True):
@@ -452,13 +442,6 @@ SnapshotName = Annotated[
     str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z](?:[A-Za-z0-9 ._+-]*[A-Za-z0-9._+-])?$(?!\n)")
 ]
 """A name that cannot be taken for a position: a letter, then letters, digits, spaces, dots, `_`, `+` and `-`."""
-
-
-class BranchStart(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a branch started: at a position of the log, from another branch."""
-
-    branch: Revision
-    position: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 
 
 class BaselineNamed(Shape, frozen=True, kw_only=True, omit_defaults=True):
