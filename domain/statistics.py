@@ -32,6 +32,7 @@ __all__ = [
     "quantile_interval",
     "samples_needed",
     "series_interval",
+    "student_quantile",
 ]
 
 _Z95 = 1.959963984540054
@@ -147,11 +148,11 @@ def mean_interval(samples: Sequence[float], dependent: float = 1.0) -> tuple[flo
     if freedom < 4:
         return None
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in samples) / (n - 1) * max(dependent, 1.0) / n)
-    half = _student(freedom) * spread
+    half = student_quantile(freedom) * spread
     return (mean - half, mean + half) if mean > half else None
 
 
-def _student(freedom: float) -> float:
+def student_quantile(freedom: float) -> float:
     """Return the 97.5 % quantile of Student's law (Abramowitz and Stegun 26.7.5; within 0.2 % from 4 degrees on)."""
     z = _Z95
     terms = (
