@@ -21,6 +21,7 @@ _OURS = frozenset(
     [
         "alerts",
         "archive",
+        "bisect",
         "cache",
         "calibration",
         "dashboard",
