@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -21,13 +22,15 @@ from domain.errors import PartMissing, UsageError
 __all__ = ["Packages"]
 
 _COMPLETE = ".complete"
+_OTHER_PYTHON = re.compile(rb"#!\s*(/\S*/python[\d.]*)\s")
+"""Begins a script that pip installed. One that begins with `/usr/bin/env python` takes the first Python on the path."""
 _AVAILABLE = "Available versions:"
 
 
 class Packages:
     """The versions of a package from `good` to `bad`, forward or backward, as pip lists them for this Python.
 
-    `requirements` are installed beside it. With `overlay` an environment also has the packages of the one that runs
+    `command` is what will run in each of them. `requirements` are installed beside it. With `overlay` an environment also has the packages of the one that runs
     Assay, and only the package itself is installed. Environments are below `folder`; `arguments` go to pip.
     """
 
@@ -37,6 +40,7 @@ class Packages:
         good: str,
         bad: str,
         *,
+        command: str,
         folder: Path,
         requirements: Sequence[str] = (),
         arguments: str = "",
@@ -48,6 +52,7 @@ class Packages:
         self._arguments = _split(arguments)
         self.versions = _between(package, good, bad, self._arguments)
         self.notes: list[str] = []
+        self._command = command
         self._folder = folder
         self._requirements = list(requirements)
         self._overlay = overlay
@@ -72,6 +77,7 @@ class Packages:
             except Unbuildable:
                 shutil.rmtree(place, ignore_errors=True)
                 raise
+            _require_inside(self._command, scripts)
             (place / _COMPLETE).touch()
         return Prepared(folder=Path.cwd(), environment=environment)
 
@@ -95,7 +101,7 @@ class Packages:
                 name = "the build" if isinstance(command, str) else "its installation"
                 raise Unbuildable(f"{name} {'took too long' if run.timed_out else f'ended with {run.code}'}{tail(log)}")
             if self._overlay and command is commands[0]:
-                _see_this_environment(place)
+                _see_this_environment(place, python)
 
     def retain(self, indices: set[int]) -> None:
         """Remove the environments of all other versions."""
@@ -111,11 +117,35 @@ class Packages:
         """Do nothing: an environment that is not complete is made anew."""
 
 
-def _see_this_environment(place: Path) -> None:
-    """Let the new environment find the packages of this one after its own."""
+def _see_this_environment(place: Path, python: Path) -> None:
+    """Let the new environment find the packages of this one after its own, and give it their commands."""
     for site in place.glob("[Ll]ib*/**/site-packages"):
         folder = sysconfig.get_path("purelib")
         (site / "assay-bisect.pth").write_text(f"import site; site.addsitedir({folder!r})\n", encoding="utf-8")
+    if sys.platform == "win32":
+        return
+    for entry in importlib.metadata.entry_points(group="console_scripts"):
+        lines = (f"#!{python}", "import sys", f"import {entry.module}", f"sys.exit({entry.module}.{entry.attr}())")
+        script = python.with_name(entry.name)
+        if not script.exists():
+            script.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            script.chmod(0o755)
+
+
+def _require_inside(command: str, scripts: Path) -> None:
+    """Raise UsageError where a command is a script of another Python, which would not see the version."""
+    word = command.split(maxsplit=1)[0] if command.split() else ""
+    program = shutil.which(word, path=f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}")
+    if program is None or Path(program).parent == scripts:
+        return
+    with Path(program).open("rb") as file:
+        other = _OTHER_PYTHON.match(file.read(200))
+    if other is not None:
+        raise UsageError(
+            f"{word} belongs to {other[1].decode(errors='replace')}, which would not see the version that is measured.",
+            field="run",
+            remedy=f"Add --overlay, or install it beside each version: --with {Path(word).name}.",
+        )
 
 
 def _split(arguments: str) -> list[str]:

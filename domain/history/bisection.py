@@ -40,8 +40,8 @@ _END_RUNS = 4
 _RECENT = 6
 """The line follows so many of the newest runs of each end."""
 _MOST_ODDS = 7.0
-_ALIKE = 0.25
-"""A version that makes less than this share of the whole difference, with certainty, is not the one."""
+_ALIKE = 0.5
+"""Where a version makes less than this share of the whole difference, with certainty, it or the one before was misjudged."""
 
 
 class BisectionLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,8 +151,7 @@ class Bisection:
             return None
         low, high = self._pair or self.bounds
         before, after = (self._interval(self._pair_values(index)) for index in (low, high))
-        middle = after[0] - before[0]
-        reach = math.hypot(after[0] - after[1], before[0] - before[1])
+        middle, reach = _difference(before, after)
         changes = [middle * self._sign, (middle - reach) * self._sign, (middle + reach) * self._sign]
         if self.relative:
             changes = [math.expm1(change) for change in changes]
@@ -319,18 +318,17 @@ class Bisection:
         if fewest < max(2, self.limits.confirmations):
             return
         before, after = (self._interval(self._pair_values(index)) for index in self._pair)
-        if before[2] < after[1]:
-            self.outcome = "found" if high - low == 1 else "range"
-            return
         ends = [self._interval(self._values_of(end))[0] for end in (0, self.count - 1)]
-        alike = after[2] - before[1] < _ALIKE * (ends[1] - ends[0]) and fewest > self.limits.confirmations
+        difference, reach = _difference(before, after)
         middles = [index for index in self._pair if index not in (0, self.count - 1)]
-        if alike and self._pair not in self._dropped and middles:
+        if difference + reach < _ALIKE * (ends[1] - ends[0]) and self._pair not in self._dropped and middles:
             self._dropped.add(self._pair)
             for index in middles:
                 self._used_from[index] = self._n(index)
                 del self._sides[index], self._odds[index]
             self._pair = None
+        elif before[2] < after[1]:
+            self.outcome = "found" if high - low == 1 else "range"
         elif fewest >= self.limits.most:
             self.outcome = "unconfirmed"
 
@@ -356,3 +354,8 @@ def _deviation(*series: Sequence[float]) -> float:
     """Return the standard deviation of single values by the median difference of values in a row."""
     differences = [abs(after - before) for values in series for before, after in itertools.pairwise(values)]
     return median(differences) / _MEDIAN_DIFFERENCE
+
+
+def _difference(before: tuple[float, float, float], after: tuple[float, float, float]) -> tuple[float, float]:
+    """Return the difference of two values with intervals, and how far its own interval reaches on both sides."""
+    return after[0] - before[0], math.hypot(after[0] - after[1], before[0] - before[1])

@@ -146,7 +146,9 @@ def bisect(
     else:
         _refuse({"repository": repository, "first_parent": not first_parent}, "commits")
         folder = state or _package_state(package)
-        versions = _packages(package, good, bad, folder, requirements, pip_arguments, overlay, build, timeout_s)
+        versions = _packages(
+            package, good, bad, command, folder, requirements, pip_arguments, overlay, build, timeout_s
+        )
     question = Question(
         command=command,
         good=versions.versions[0].name,
@@ -266,6 +268,7 @@ def _packages(
     package: str,
     good: str,
     bad: str,
+    command: str,
     folder: Path,
     requirements: tuple[str, ...],
     arguments: str,
@@ -279,6 +282,7 @@ def _packages(
         package,
         good,
         bad,
+        command=command,
         folder=folder.absolute() / "environments",
         requirements=requirements,
         arguments=arguments,

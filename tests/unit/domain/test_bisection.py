@@ -113,6 +113,20 @@ def test_several_small_steps_are_not_blamed_on_one_version(seed) -> None:
     assert bisection.outcome == "unconfirmed" or bisection.step[2] < 0.5 * bisection.whole
 
 
+def test_an_answer_is_given_when_the_intervals_of_both_versions_are_apart() -> None:
+    outcomes = []
+    for seed in range(20):
+        source = random.Random(seed)
+        bisection = Bisection(8)
+        searched(bisection, lambda index, n: (1.15 if index >= 5 else 1.0) * math.exp(source.gauss(0, 0.08)))  # noqa: B023
+        outcomes.append(bisection.outcome)
+        if bisection.outcome == "found":
+            levels = {level.index: level for level in bisection.levels()}
+            low, high = bisection.bounds
+            assert levels[low].high < levels[high].low
+    assert outcomes.count("found") > 10
+
+
 def test_check_that_fails_now_and_then_counts_as_failed() -> None:
     bisection = Bisection(16, limits=BisectionLimits(repeats=4, exact=True))
     searched(bisection, lambda index, n: float(index >= 9 and n % 3 == 0))
