@@ -25,6 +25,8 @@ from domain.operating_system import lock, unlock
 __all__ = ["BisectionReport", "BisectionSession", "MeasuredVersion", "Progress", "Question", "Record"]
 
 FORMAT = 1
+_OWN = frozenset({"lock", "logs", "state.json", "environments", "worktrees"})
+"""What a search keeps in its folder."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -152,7 +154,7 @@ class BisectionSession:
 
     def run(self, on_progress: Callable[[Progress], None], on_start: Callable[[int], None]) -> BisectionReport:
         """Search until there is an answer; interrupted, it goes on from the same place the next time."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._require_own_folder()
         with self._alone(), _ended_by_signals():
             self.versions.remove_stale()
             self._load()
@@ -165,6 +167,20 @@ class BisectionSession:
                 self.versions.close()
             self.versions.retain(set())
         return self.report()
+
+    def _require_own_folder(self) -> None:
+        """Make the folder; UsageError where it holds files of somebody else, which a search might replace."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise UsageError(f"{self.folder} is no folder.", field="state", remedy="Name another.") from error
+        names = {entry.name for entry in self.folder.iterdir()}
+        if names and ("lock" not in names or names - _OWN):
+            raise UsageError(
+                f"{self.folder} holds files that no search made.",
+                field="state",
+                remedy="Name an empty or a new folder.",
+            )
 
     def report(self) -> BisectionReport:
         """Return what is known."""

@@ -210,6 +210,11 @@ def test_answer_is_kept_and_another_question_is_refused_until_restart(repository
     assert bisect("--run", "cat work # again", "--number", "last", "--restart")["title"] == f"Change {FIRST_BAD}"
 
 
+def test_output_of_a_run_that_failed_is_not_taken_for_that_of_the_next(repository, bisect):
+    assert "ended with 3" in bisect("--run", "cat work; exit 3", "--number", "last", code=2)
+    assert "printed nothing" in bisect("--run", "true", "--number", "last", code=2)
+
+
 def test_two_searches_in_one_folder_are_refused(repository, bisect):
     from domain.operating_system import lock
 
@@ -218,6 +223,16 @@ def test_two_searches_in_one_folder_are_refused(repository, bisect):
     with (folder / "lock").open("ab") as holder:
         assert lock(holder.fileno())
         assert "another search" in bisect(*NUMBER, code=3)
+
+
+def test_folder_with_files_of_somebody_else_is_not_touched(repository, bisect, tmp_path):
+    mine = tmp_path / "mine" / "logs" / "mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    for folder in (tmp_path / "mine", mine):
+        assert "state" in bisect(*NUMBER, "--state", str(folder), "--restart", code=2)
+    assert mine.read_text() == "mine"
+    assert bisect(*NUMBER, "--state", str(tmp_path / "new" / "state"), good="HEAD~14")["first_bad"]
 
 
 def test_nothing_is_bisected_where_both_ends_do_the_same_or_the_bad_one_is_better(repository, bisect):

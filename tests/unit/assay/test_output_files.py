@@ -17,12 +17,12 @@ READ = {
     ("bench", "body"), ("bench", "plan_file"), ("bench", "tokenizer"), ("browser install", "archives"), ("browser link", "runtime"), ("card", "files"), ("ci comment", "file"),
     ("ci compare", "candidate"), ("db restore", "file"), ("fleet", "file"), ("share", "files"),
     ("hardware alias", "path"), ("import", "mapping"), ("log verify", "files"), ("migrate", "tree"), ("model alias", "path"), ("post", "files"),
-    ("verify", "expect"), ("verify", "plan_file"),
+    ("verify", "expect"), ("verify", "plan_file"), ("bisect", "repository"),
 }  # fmt: skip
 """Files and folders that a verb reads."""
 UNIQUE = {("migrate", "folder")}
 """Folders that a verb writes new files into, each under a name that is not taken."""
-KEPT = {("ci compare", "folder"), ("ci prepare", "folder")}
+KEPT = {("bisect", "state"), ("ci compare", "folder"), ("ci prepare", "folder")}
 """Folders of a job: a verb replaces the files of its own names there, and no others."""
 VALUES = {"budget_s": "1h", "rows": "3", "paths": "nothing.json"}
 """Values of required and useful parameters; others get a word, or their first choice."""
