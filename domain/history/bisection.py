@@ -300,7 +300,7 @@ class Bisection:
         """Choose the version to measure next, or the pair to confirm, or end with a range."""
         low, high = self.bounds
         middle = (low + high) / 2
-        candidates = [index for index in range(low + 1, high) if index not in self._skipped]
+        candidates = self._candidates(low, high)
         if candidates:
             self._current = min(candidates, key=lambda index: (abs(index - middle), index))
             self._begun = self._n(self._current)
@@ -310,6 +310,19 @@ class Bisection:
         else:
             self._pair = low, high
             self._pair_from = {index: self._n(index) for index in self._pair}
+
+    def _candidates(self, low: int, high: int) -> list[int]:
+        """Return the versions between two that may be measured next: away from those that were skipped, the more there are.
+
+        What breaks a build often lasts for many commits in a row.
+        """
+        between = range(low + 1, high)
+        skipped = [index for index in between if index in self._skipped]
+        for distance in range(len(skipped), 0, -1):
+            apart = [index for index in between if all(abs(index - other) >= distance for other in skipped)]
+            if apart:
+                return apart
+        return [index for index in between if index not in self._skipped]
 
     def _judge_pair(self) -> None:
         assert self._pair is not None

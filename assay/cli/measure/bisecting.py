@@ -341,17 +341,17 @@ def _figure(report: BisectionReport, value: float | None, low: float | None, hig
 
 def _change(report: BisectionReport) -> str:
     """Write the change with its interval: as per cent, or as a difference where figures are not above 0."""
-    ends = (report.change, report.low, report.high)
-    if not report.relative:
-        change, low, high = (formatting.significant(each) for each in ends)
-        return f"{change} (95 %: {low} to {high}) {report.unit}".rstrip()
-    change, low, high = map(_percent, ends)
+    change, low, high = (_size(report, each) for each in (report.change, report.low, report.high))
     return f"{change} (95 %: {low} to {high})"
+
+
+def _size(report: BisectionReport, change: float | None) -> str:
+    return _percent(change) if report.relative else f"{formatting.significant(change)} {report.unit}".rstrip()
 
 
 def _has_other_causes(report: BisectionReport) -> bool:
     """Whether the first bad version makes only a part of the whole difference, with certainty."""
-    if report.whole is None or report.low is None or report.high is None or not report.relative:
+    if report.whole is None or report.low is None or report.high is None:
         return False
     return max(abs(report.low), abs(report.high)) < 0.8 * abs(report.whole)
 
@@ -398,7 +398,7 @@ def _answer(report: BisectionReport, short: dict[str, str], session: BisectionSe
     if report.change is not None:
         yield f"{report.measure} against {before} before it: {_change(report)}"
     if report.outcome == "found" and _has_other_causes(report):
-        yield f"Good and bad differ by {_percent(report.whole)} in all: other {noun}s make the rest."
+        yield f"Good and bad differ by {_size(report, report.whole)} in all: other {noun}s make the rest."
     if report.outcome == "unconfirmed":
         yield "Their intervals do not part: several commits may share the change, or the machine is too noisy."
     if report.merge and report.first_bad:
@@ -455,7 +455,7 @@ def _axis(report: BisectionReport) -> str:
 def _bar(report: BisectionReport, value: float | None, low: float | None, high: float | None) -> str:
     """Draw an interval with its median between the least and the largest of all."""
     first, last = _range(report)
-    if value is None or low is None or high is None or last <= first:
+    if value is None or low is None or high is None or last - first <= 1e-6 * abs(last):
         return ""
     scale = (_width(report) - 1) / (last - first)
     start, middle, end = (round((each - first) * scale) for each in (low, value, high))

@@ -98,8 +98,8 @@ def test_command_runs_in_the_same_part_of_the_repository(tmp_path, bisect):
     contents = [{"part/work": "10" if number < 3 else "20"} for number in range(5)]
     contents[1] = {"work": "10"}
     folder = make_repository(tmp_path / "parts", contents)
-    report = bisect(*NUMBER, "--repository", str(folder / "part"), good="HEAD~4")
-    assert report["title"] == "Change 3"
+    words = (*NUMBER, "--build", "test ! -e part", "--repository", str(folder / "part"))
+    assert bisect(*words, good="HEAD~4")["title"] == "Change 3"
     report = bisect(*NUMBER, "--repository", str(folder / "part"), "--restart", good="HEAD~4", bad="HEAD~2", code=1)
     assert report["outcome"] == "no-difference" and report["measured"] == 2
 

@@ -69,6 +69,13 @@ def test_answer_holds_the_first_bad_version_whatever_is_skipped(count, data, exa
         assert len(set(order)) <= 2 + math.ceil(math.log2(count))
 
 
+def test_a_long_row_of_versions_that_do_not_build_is_left_soon() -> None:
+    bisection = Bisection(200)
+    order = searched(bisection, lambda index, n: None if 60 <= index < 140 else 1.0 + (index >= 150))
+    assert (bisection.outcome, bisection.suspects) == ("found", [150])
+    assert sum(60 <= index < 140 for index in order) <= 16
+
+
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000), kept=st.integers(0, 60))
 def test_search_goes_on_from_its_records_as_if_it_had_not_stopped(seed, kept) -> None:
