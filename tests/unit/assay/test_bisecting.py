@@ -121,9 +121,10 @@ def test_range_is_named_where_skips_hide_the_answer(repository, bisect):
 
 
 def test_wall_time_of_the_command_is_the_default(repository, bisect):
-    slept = "sleep $(test $(cat work) = 1150 && echo 0.06 || echo 0.01)"
-    report = bisect("--run", slept, "--repeats", "2", good="HEAD~15", bad="HEAD~8")
+    slow = "if test $(cat work) = 1150; then sleep 0.15; fi"
+    report = bisect("--run", slow, good=f"HEAD~{COMMITS - FIRST_BAD}", bad=f"HEAD~{COMMITS - 1 - FIRST_BAD}")
     assert (report["title"], report["measure"], report["unit"]) == (f"Change {FIRST_BAD}", "time", "s")
+    assert report["versions"][1]["value"] >= 0.15 > report["versions"][0]["value"]
 
 
 def test_check_goes_by_the_exit_code_and_125_skips(repository, bisect):
