@@ -299,7 +299,12 @@ class BisectionSession:
                 remedy=again,
             )
         for record in state.records:
-            self._bisection.next()
+            if self._bisection.next() != record.index:
+                raise UsageError(
+                    f"{self.state_file} was written by a version of Assay that searches otherwise.",
+                    field="state",
+                    remedy=again,
+                )
             self._bisection.record(record.index, record.value)
         self._state = state
         self.resumed = len(state.records)

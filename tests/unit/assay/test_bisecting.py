@@ -211,6 +211,17 @@ def test_answer_is_kept_and_another_question_is_refused_until_restart(repository
     assert bisect("--run", "cat work # again", "--number", "last", "--restart")["title"] == f"Change {FIRST_BAD}"
 
 
+@pytest.mark.parametrize("change", [lambda state: state["records"].reverse(), lambda state: state.pop("versions")])
+def test_state_that_no_such_search_can_have_written_is_refused(repository, bisect, change):
+    bisect(*NUMBER, good="HEAD~14")
+    path = repository / ".git" / "assay-bisect" / "state.json"
+    state = json.loads(path.read_text())
+    change(state)
+    path.write_text(json.dumps(state))
+    error = bisect(*NUMBER, good="HEAD~14", code=2)
+    assert "state:" in error and "--restart" in error
+
+
 def test_output_of_a_run_that_failed_is_not_taken_for_that_of_the_next(repository, bisect):
     assert "ended with 3" in bisect("--run", "cat work; exit 3", "--number", "last", code=2)
     assert "printed nothing" in bisect("--run", "true", "--number", "last", code=2)
