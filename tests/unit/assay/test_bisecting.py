@@ -222,9 +222,12 @@ def test_state_that_no_such_search_can_have_written_is_refused(repository, bisec
     assert "state:" in error and "--restart" in error
 
 
-def test_output_of_a_run_that_failed_is_not_taken_for_that_of_the_next(repository, bisect):
-    assert "ended with 3" in bisect("--run", "cat work; exit 3", "--number", "last", code=2)
-    assert "printed nothing" in bisect("--run", "true", "--number", "last", code=2)
+def test_output_of_a_run_that_failed_is_not_taken_for_that_of_the_next(repository, bisect, tmp_path):
+    mark = tmp_path / "mark"
+    fails_once = f"if test -e {mark}; then true; else touch {mark}; echo 5; exit 3; fi"
+    command = f"if test $(cat number) = 31; then {fails_once}; else echo 1; fi"
+    assert "ended with 3" in bisect("--run", command, "--number", "last", code=2)
+    assert "printed nothing" in bisect("--run", command, "--number", "last", code=2)
 
 
 def test_two_searches_in_one_folder_are_refused(repository, bisect):
