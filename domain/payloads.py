@@ -1,6 +1,6 @@
 """The data of each event type (design, section 5).
 
-What they consist of is in `domain.measured`, and is named here too.
+What they consist of is in `domain.measured`, and is named here too; those of alerts are in `domain.history.alerts`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import msgspec
 
 from domain.conditions import Conditions
 from domain.configuration import Count, Execution, Hardware, Identifier, Model, NonNegative, Positive, Word, Workload
-from domain.history.alerts import Reason, State
-from domain.history.history import Cause, Change
+from domain.history.alerts import AlertChanged, AlertRaised
 from domain.measured import (
     BranchStart,
     Digest,
@@ -466,31 +465,3 @@ class SnapshotNamed(Shape, frozen=True, kw_only=True, omit_defaults=True):
     position: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
     note: Sentence | None = None
     withdrawn: bool = False
-
-
-AlertId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$(?!\n)")]
-
-
-class AlertRaised(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """Changes with a common cause. Raised again under the same id, it adds `changes` to those that the alert has.
-
-    `position` is the position of the log that the histories were examined at; the newest title, kind and cause count.
-    """
-
-    alert: AlertId
-    title: Sentence
-    direction: Literal["worse", "better"]
-    kind: Literal["performance", "functional"]
-    changes: Annotated[list[Change], msgspec.Meta(min_length=1, max_length=1000)]
-    position: Annotated[int, msgspec.Meta(ge=0)]
-    cause: Cause | None = None
-
-
-class AlertChanged(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """The state of an alert from here on, by whom and why. `gone` are ids of its changes that no longer hold."""
-
-    alert: AlertId
-    state: State
-    author: Sentence
-    reason: Reason | None = None
-    gone: list[str] = msgspec.field(default_factory=list)

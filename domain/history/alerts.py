@@ -13,11 +13,14 @@ import msgspec
 
 from domain.errors import StateConflict, UsageError
 from domain.history.history import Cause, Change
+from domain.measured import Sentence, Shape
 
 __all__ = [
     "OPEN",
     "STATES",
     "Alert",
+    "AlertChanged",
+    "AlertRaised",
     "KnownChanges",
     "NewAlertState",
     "Raised",
@@ -68,6 +71,34 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     states: list[StateChange] = []
     event_ids: list[str] = []
     owners: list[str] = []
+
+
+AlertId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$(?!\n)")]
+
+
+class AlertRaised(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """Changes with a common cause. Raised again under the same id, it adds `changes` to those that the alert has.
+
+    `position` is the position of the log that the histories were examined at; the newest title, kind and cause count.
+    """
+
+    alert: AlertId
+    title: Sentence
+    direction: Literal["worse", "better"]
+    kind: Literal["performance", "functional"]
+    changes: Annotated[list[Change], msgspec.Meta(min_length=1, max_length=1000)]
+    position: Annotated[int, msgspec.Meta(ge=0)]
+    cause: Cause | None = None
+
+
+class AlertChanged(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of an alert from here on, by whom and why. `gone` are ids of its changes that no longer hold."""
+
+    alert: AlertId
+    state: State
+    author: Sentence
+    reason: Reason | None = None
+    gone: list[str] = msgspec.field(default_factory=list)
 
 
 class NewAlertState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
