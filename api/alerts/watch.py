@@ -7,6 +7,7 @@ position do not show it and no alert has it. One node watches at a time; the oth
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -94,9 +95,11 @@ class Cursor:
 
     def release(self) -> None:
         """Give the lock back, whether it is held or not."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # Postgres frees the locks of a closed connection a moment later: the next look would find it taken.
+            with connection, contextlib.suppress(psycopg.Error):
+                connection.execute("SELECT pg_advisory_unlock_all()")
 
 
 class AlertWatch(BackgroundTask):
@@ -146,7 +149,7 @@ class AlertWatch(BackgroundTask):
             self._seen = upto
             return bool(events)
         finally:
-            self._cursor.release()
+            await self._threaded(self._cursor.release)
 
     async def _begin(self) -> bool:
         try:
