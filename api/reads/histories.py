@@ -7,7 +7,6 @@ Its points are in the order of their times; a clock that runs ahead of the log c
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -16,13 +15,16 @@ import msgspec
 
 from domain.comparison.comparison_input import alike_of, contents_of
 from domain.comparison.regression import FIRST_OF
+from domain.comparison.thresholds import MEASURING
 from domain.errors import UsageError
-from domain.figures import FIGURES, described, figure_of
-from domain.history.history import History, Point
+from domain.figures import FIGURES
+from domain.history.branches import of_branch
+from domain.history.history import History
+from domain.history.history_rows import ALSO, histories_of_rows
+from domain.payloads import BranchStart
 from ingest.projection import Tables
 
 __all__ = [
-    "MEASURING",
     "MOST",
     "NEWEST",
     "Configurations",
@@ -36,12 +38,7 @@ MOST = 10_000
 """Configurations whose histories one answer examines."""
 NEWEST = 300
 """Points of a history that are read."""
-MEASURING = "measuring"
-"""The name of a functional history of measuring itself: a configuration that was measured and now fails."""
-ALSO = ("ttft_ms", "tpot_ms", "peak_memory_bytes")
 _BATCH = 200
-_DEFAULT_SOURCE = "assay-runner/"
-"""A runner whose source begins so has no name of its own: it changes with the libraries."""
 _WHEN = "least(coalesce(time, recorded_at), recorded_at)"
 _SUBJECT = (
     "configuration",
@@ -104,6 +101,11 @@ SELECT subject FROM measurement WHERE position > {after} UNION SELECT subject FR
 UNION SELECT subject FROM measurement WHERE position IN (SELECT position FROM voided WHERE since > {after} OR until > {after})
 UNION SELECT subject FROM test WHERE position IN (SELECT position FROM voided WHERE since > {after} OR until > {after})
 """
+_CONTEXTS = """
+SELECT run_id, branch, commit, pull_request FROM run
+WHERE run_id IN (SELECT unnest(?::VARCHAR[])) AND coalesce(branch, commit, pull_request) IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY position) = 1
+"""
 _NEWEST = """
 SELECT alike, chosen.* FROM (SELECT {columns} FROM {view} WHERE model_id IN ({models}) AND origin IN ({origins}){valid}) AS chosen
 JOIN (SELECT unnest(?::VARCHAR[]) AS configuration, unnest(?::VARCHAR[]) AS alike) AS wanted USING (configuration)
@@ -159,9 +161,9 @@ def histories_of(
     tables: Tables, configurations: Sequence[Configurations], wanted: HistoryFilter = _ALL
 ) -> Iterator[History]:
     """Yield the histories of some configurations; of the filter metrics, branch and origins count."""
-    restarts = _restarts(tables)
+    restarts, starts = _restarts(tables), _starts(tables)
     for begin in range(0, len(configurations), _BATCH):
-        yield from _read(tables, configurations[begin : begin + _BATCH], wanted, restarts)
+        yield from _read(tables, configurations[begin : begin + _BATCH], wanted, restarts, starts)
 
 
 def touched_since(tables: Tables, after: int) -> list[Configurations]:
@@ -231,20 +233,27 @@ def _read(
     chosen: Sequence[Configurations],
     wanted: HistoryFilter,
     restarts: Mapping[tuple[str, str], list[str]],
+    starts: Mapping[str, BranchStart],
 ) -> Iterator[History]:
     figures = [name for name in (*FIRST_OF, *ALSO, *wanted.metrics) if name in FIGURES]
     intervals = [name for column in (*FIRST_OF, *figures) for name in FIGURES[column].interval or ()]
     measured = _newest(tables, "measurements", chosen, wanted, (*_POINT, *_JUDGED, *figures, *intervals), each="")
-    outcomes = _newest(tables, "outcomes", chosen, wanted, (*_POINT, "outcome", "kind", "test"), each=", kind, test")
+    outcomes = _newest(tables, "outcomes", chosen, wanted, (*_POINT, "outcome", "test"), each=", test")
     rows = [row for group in (*measured.values(), *outcomes.values()) for row in group]
+    _add_context(tables, rows)
     environments = _environments(tables, rows)
     for item in chosen:
-        for history in _histories_of(item, measured.get(item.alike, []), outcomes.get(item.alike, []), wanted):
-            used = {point.environment for point in history.points if point.environment}
+        of_rows = histories_of_rows(
+            measured.get(item.alike, []), outcomes.get(item.alike, []), wanted.metrics, item.subjects
+        )
+        for history in of_rows:
+            if (own := of_branch(history, wanted.branch, starts)) is None:
+                continue
+            used = {point.environment for point in own.points if point.environment}
             yield msgspec.structs.replace(
-                history,
+                own,
                 environments={name: environments[name] for name in sorted(used) if name in environments},
-                restarts=restarts.get((history.alike, history.metric), []),
+                restarts=restarts.get((own.alike, own.metric), []),
             )
 
 
@@ -284,87 +293,20 @@ def _environments(tables: Tables, rows: Iterable[Row]) -> dict[str, Row]:
     return {name: contents_of(row) for name, row in existing.items()}
 
 
-def _histories_of(
-    item: Configurations, measured: Sequence[Row], outcomes: Sequence[Row], wanted: HistoryFilter
-) -> Iterator[History]:
-    """Yield the histories of one configuration: of its figures, then of its tests."""
-    for column in _columns(measured, wanted.metrics):
-        points = [(row, point) for row in measured if (point := _figure_point(row, column)) is not None]
-        yield from _history(item, points, column, wanted)
-    tests: dict[str, list[Row]] = {}
-    for row in outcomes:
-        tests.setdefault(row["test"] if row["kind"] == "test" else MEASURING, []).append(row)
-    for test, rows in sorted(tests.items()):
-        if wanted.metrics and test not in wanted.metrics:
-            continue
-        attempts = sorted([*rows, *measured], key=_order) if test == MEASURING else rows
-        points = [(row, _test_point(row)) for row in attempts if row.get("outcome") != "skipped"]
-        yield from _history(item, points, test, wanted)
+def _add_context(tables: Tables, rows: Sequence[Row]) -> None:
+    """Add to rows the branch, commit and pull request of their runs, where these say so."""
+    runs = sorted({row["run_id"] for row in rows} - {None})
+    contexts = {row.pop("run_id"): row for row in tables.select("run", _CONTEXTS, [runs]).to_pylist()} if runs else {}
+    if contexts:
+        for row in rows:
+            row.update(contexts.get(row["run_id"], {}))
 
 
-def _columns(measured: Sequence[Row], metrics: Sequence[str]) -> list[str]:
-    """Return which figures are followed: those named, or how fast the calls were, times to and per token, and memory."""
-    counts = Counter(name for row in measured for name in (*FIRST_OF, *ALSO, *metrics) if row.get(name) is not None)
-    if metrics:
-        return [name for name in dict.fromkeys(metrics) if counts[name]]
-    speed = max(FIRST_OF, key=lambda name: counts[name])
-    return [name for name in (speed, *ALSO) if counts[name]]
-
-
-def _history(
-    item: Configurations, points: Sequence[tuple[Row, Point]], metric: str, wanted: HistoryFilter
-) -> Iterator[History]:
-    """Yield the history of these points, or nothing where none is of the branch."""
-    kept = [(row, point) for row, point in points if wanted.branch is None or point.branch == wanted.branch]
-    if not kept:
-        return
-    subject, figure = item.subjects[kept[-1][0]["configuration"]], FIGURES.get(metric)
-    yield History(
-        alike=item.alike,
-        title=described(subject),
-        model=subject["model_id"],
-        hardware=subject["hardware_id"],
-        platform=subject["platform"],
-        precision=subject["precision"],
-        metric=metric,
-        unit=figure.unit if figure else "",
-        better="lower" if figure and figure.better == "lower" else "higher",
-        kind="performance" if figure else "functional",
-        configuration=subject["configuration"],
-        mode=subject["mode"],
-        batch_size=subject["batch_size"],
-        points=[point for _, point in kept],
-    )
-
-
-def _order(row: Row) -> tuple[Any, int]:
-    return min(row["time"] or row["recorded_at"], row["recorded_at"]), row["position"]
-
-
-def _figure_point(row: Row, column: str) -> Point | None:
-    figure = figure_of(row, column)
-    if figure is None:
-        return None
-    return _point(row, figure.value, low=figure.low, high=figure.high, doubts=figure.doubts)
-
-
-def _test_point(row: Row) -> Point:
-    """Return 1 of what passed or was measured, and 0 of what did not."""
-    outcome = row.get("outcome") or "passed"
-    return _point(row, float(outcome == "passed"), outcome=outcome)
-
-
-def _point(row: Row, value: float, **members: Any) -> Point:
-    source = str(row["source"])
-    return Point(
-        event_id=str(row["event_id"]),
-        position=row["position"],
-        value=value,
-        time=row["time"],
-        recorded_at=row["recorded_at"],
-        run_id=row["run_id"],
-        runtime=" ".join(filter(None, (row["runtime_name"], row["runtime_version"]))) or None,
-        environment=row["environment_fingerprint"],
-        machine=None if source.startswith(_DEFAULT_SOURCE) else source,
-        **members,
-    )
+def _starts(tables: Tables) -> dict[str, BranchStart]:
+    """Return where branches started, as their newest baselines say."""
+    rows = tables.baselines(columns=["branch", "start_branch", "start_position", "position"]).to_pylist()
+    return {
+        row["branch"]: BranchStart(branch=row["start_branch"], position=row["start_position"])
+        for row in sorted(rows, key=lambda row: row["position"])
+        if row["start_branch"] is not None
+    }

@@ -306,13 +306,13 @@ class _Series:
         best = {"l2": int(rows.l2[row].argmax()) + 1, "rank": int(rows.rank[row].argmax()) + 1}
         inflation = 1 + DEPENDENCE_WEIGHT * (dependence_of(values, best["l2"], noise) - 1)
         # The gains of few points are bounded, so the penalties of a change beyond doubt are not raised.
-        clear = max(abs(self._evidence(values, place, noise, inflation)) for place in best.values()) >= CLEAR
-        raised = 1.0 if clear else inflation
+        evidence = {place: self._evidence(values, place, noise, inflation) for place in set(best.values())}
+        raised = 1.0 if max(map(abs, evidence.values())) >= CLEAR else inflation
         limits = dict.fromkeys(PENALTIES, 1 + VOTE_DEPENDENCE * (raised - 1)) | {"l2": raised * (1 + 6 / len(values))}
         gains = {"l2": float(rows.l2[row, best["l2"] - 1]), "rank": float(rows.rank[row, best["rank"] - 1])}
         votes = {name: best[name] for name in best if gains[name] >= PENALTIES[name] * limits[name]}
         if votes and _agreed(votes) is None:
-            if all(abs(self._evidence(values, place, noise, inflation)) < 1 for place in votes.values()):
+            if all(abs(evidence[place]) < 1 for place in votes.values()):
                 return None
             gain, place = kernel_gain(values, noise)
             if gain >= PENALTIES["rbf"] * limits["rbf"]:
@@ -321,14 +321,14 @@ class _Series:
         if agreed is None:
             return None
         place, names = agreed
-        evidence = self._evidence(values, place, noise, inflation)
-        if abs(evidence) < 1:
+        share = evidence[place] if place in evidence else self._evidence(values, place, noise, inflation)
+        if abs(share) < 1:
             return None
         likely = (rows.l2[row] > 0) & (rows.l2[row] >= rows.l2[row, place - 1] - NEARLY * inflation)
         near = [place, *(likely.nonzero()[0] + 1).tolist()]
         index = rows.begin + place
         start, end = rows.begin + min(near) - 1, rows.begin + max(near)
-        return _Split(rows.begin, index, start, end, seen, evidence > 0, names, noise, inflation)
+        return _Split(rows.begin, index, start, end, seen, share > 0, names, noise, inflation)
 
     def _evidence(self, values: Floats, place: int, noise: float, inflation: float) -> float:
         """Return the evidence that the level changes at `place` as a multiple of what is needed, below 0 where it falls.

@@ -29,16 +29,20 @@ Row = Mapping[str, Any]
 
 
 def histories_of_rows(
-    measured: Sequence[Row], outcomes: Sequence[Row], metrics: Sequence[str] = ()
+    measured: Sequence[Row],
+    outcomes: Sequence[Row],
+    metrics: Sequence[str] = (),
+    subjects: Mapping[str, Row] | None = None,
 ) -> Iterator[History]:
     """Yield the histories of one configuration, of its figures and then of its tests; rows are in the order of time.
 
     `outcomes` are tests, and failures, which have no `test`. `metrics` names figures and tests; by default how fast the
-    calls were, the times to and per token, memory, and every test are followed.
+    calls were, the times to and per token, memory, and every test are followed. `subjects` has what names a configuration,
+    by its key, where rows do not have it themselves.
     """
     for column in _columns(measured, metrics):
         points = [(row, point) for row in measured if (point := _figure_point(row, column)) is not None]
-        yield _history(points, column)
+        yield _history(points, column, subjects)
     tests: dict[str, list[Row]] = {}
     for row in outcomes:
         if row["outcome"] != "skipped":
@@ -46,7 +50,7 @@ def histories_of_rows(
     for test, rows in sorted(tests.items()):
         if not metrics or test in metrics:
             attempts = sorted([*rows, *measured], key=row_order) if test == MEASURING else rows
-            yield _history([(row, _test_point(row)) for row in attempts], test)
+            yield _history([(row, _test_point(row)) for row in attempts], test, subjects)
 
 
 def row_order(row: Row) -> tuple[Any, int]:
@@ -64,10 +68,11 @@ def _columns(measured: Sequence[Row], metrics: Sequence[str]) -> list[str]:
     return [name for name in (speed, *ALSO) if counts[name]]
 
 
-def _history(points: Sequence[tuple[Row, Point]], metric: str) -> History:
-    newest, figure = points[-1][0], FIGURES.get(metric)
+def _history(points: Sequence[tuple[Row, Point]], metric: str, subjects: Mapping[str, Row] | None) -> History:
+    row, figure = points[-1][0], FIGURES.get(metric)
+    newest = row if subjects is None else subjects[row["configuration"]]
     return History(
-        alike=newest["alike"],
+        alike=row["alike"],
         title=described(newest),
         model=newest["model_id"],
         hardware=newest["hardware_id"],
@@ -77,7 +82,7 @@ def _history(points: Sequence[tuple[Row, Point]], metric: str) -> History:
         unit=figure.unit if figure else "",
         better="lower" if figure and figure.better == "lower" else "higher",
         kind="performance" if figure else "functional",
-        configuration=newest["configuration"],
+        configuration=row["configuration"],
         mode=newest["mode"],
         batch_size=newest["batch_size"],
         points=[point for _, point in points],

@@ -10,7 +10,7 @@ import rich_click as click
 from rich.text import Text
 
 from assay.cli.ask.trending import sparkline
-from assay.cli.options import as_json
+from assay.cli.options import as_json, served
 from assay.cli.output import answers, say, write_json
 from assay.cli.output_files import OutputFile, overwritable
 from domain.errors import UsageError
@@ -37,7 +37,8 @@ def _is_report(path: Path) -> bool:
 @click.command(
     epilog="""\b
 Examples:
-  assay regressions history bert-base-uncased --file runs.ndjson --hardware nvidia-l4 --branch main
+  assay regressions history
+  assay regressions history bert-base-uncased --hardware nvidia-l4 --branch main
   assay regressions history --file monday.ndjson --file tuesday.ndjson --output-ci history.sarif"""
 )
 @click.argument("model", required=False)
@@ -50,10 +51,9 @@ Examples:
     "--file",
     "files",
     multiple=True,
-    required=True,
     type=click.Path(path_type=Path),
     metavar="NDJSON",
-    help="Events of `assay bench --out`; may be repeated.",
+    help="Events of `assay bench --out` in place of the service; may be repeated.",
 )
 @click.option(
     "--days",
@@ -70,6 +70,7 @@ Examples:
     help="Write .json, JUnit .xml, .sarif or a Markdown comment .md, also over an earlier one; may be repeated.",
 )
 @overwritable
+@served
 @as_json
 def history(
     model: str | None,
@@ -82,6 +83,8 @@ def history(
     days: float | None,
     outputs: tuple[Path, ...],
     force: bool,  # noqa: ARG001 - the type of --output-ci reads it
+    server: str | None,
+    token: str | None,
     as_json: bool,
 ) -> int:
     """Find what changed for good over the runs of each configuration, across versions, drivers and machines of a kind.
@@ -96,7 +99,11 @@ def history(
     forms = {path: form_of(path) for path in outputs}
     request = {"model": model, "hardware": hardware, "platform": platform, "precision": precision}
     wanted = {name: value for name, value in request.items() if value is not None}
-    reports, points = _of_files(files, wanted, metrics, branch)
+    points: Mapping[tuple[str, str], History] = {}
+    if files:
+        reports, points = _of_files(files, wanted, metrics, branch)
+    else:
+        reports = _of_service(wanted, metrics, branch, server, token)
     if days is not None:
         reports = only_recent(reports, days)
     artifact = files[-1].name if files else "histories"
@@ -130,6 +137,23 @@ def _of_files(
     reports = sorted(map(examine, histories), key=_severity)
     by_name = {(each.alike, each.metric): each for each in histories}
     return HistoryReports(position=0, histories=len(histories), reports=reports), by_name
+
+
+def _of_service(
+    wanted: Mapping[str, str], metrics: Sequence[str], branch: str | None, server: str | None, token: str | None
+) -> HistoryReports:
+    from assay.cli.connection import connected
+
+    with connected(server, token) as client:
+        return client.regression_history(
+            model=wanted.get("model"),
+            hardware=wanted.get("hardware"),
+            platform=wanted.get("platform"),
+            precision=wanted.get("precision"),
+            metric=metrics or None,
+            branch=branch,
+            everything="model" in wanted,
+        )
 
 
 def _severity(report: HistoryReport) -> tuple[int, str, str]:

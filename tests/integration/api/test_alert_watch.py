@@ -255,6 +255,18 @@ def test_what_the_receiver_could_not_take_is_told_again(watched):
     assert calls[0] == calls[1] and len(calls) == 2 and watched.raisings() == 1
 
 
+def test_a_pull_request_raises_nothing(watched):
+    watched.post(watched.points(20, 1.0))
+    context = {"branch": "slow", "pull_request": "7"}
+    runs = [
+        watched.build.event("assay.run.started.v1", {"run_id": f"run-{day}", "kind": "bench", "context": context})
+        for day in range(20, 30)
+    ]
+    append_events(watched.database, runs)
+    watched.post(watched.points(10, 1.3))
+    assert watched.alerts() == []
+
+
 def test_clocks_that_go_backward_raise_nothing(watched):
     watched.post(watched.points(20, 1.0))
     wrong = [

@@ -127,6 +127,33 @@ def test_tests_and_failures_are_histories_of_one_and_nought(known, build):
     assert alone == verify
 
 
+def started(build: Any, run_id: str, **context: str) -> dict[str, Any]:
+    return build.event("assay.run.started.v1", {"run_id": run_id, "kind": "bench", "context": context})
+
+
+def test_a_branch_has_its_own_points_after_its_start_and_a_pull_request_is_context(known, build):
+    runs = {
+        "m1": {"branch": "main", "commit": "c1"},
+        "m2": {"branch": "main", "commit": "c2"},
+        "f1": {"branch": "fast"},
+    }
+    runs["p1"] = {"branch": "fast", "pull_request": "7"}
+    events = []
+    for index, (run, context) in enumerate(runs.items()):
+        events += [started(build, run, **context), build.measurement(p50=index + 1.0, run_id=run, time=day(index))]
+    (history,) = known(events)
+    assert (values(history), [point.value for point in history.context]) == ([1.0, 2.0, 3.0], [4.0])
+    assert [point.commit for point in history.points] == ["c1", "c2", None]
+    (main,) = known([], branch="main")
+    assert values(main) == [1.0, 2.0]
+    (alone,) = known([], branch="fast")
+    assert values(alone) == [3.0]
+    start = {"name": "fast", "branch": "fast", "position": 6, "start": {"branch": "main", "position": 2}}
+    (fast,) = known([build.event("assay.baseline.named.v1", start)], branch="fast")
+    assert values(fast) == [1.0, 3.0]
+    assert known([], branch="none") == []
+
+
 @pytest.fixture
 def stepped(client, build):
     """A model with a history that steps up, and one that does not."""
