@@ -31,6 +31,7 @@ __all__ = [
     "decoded",
     "forget",
     "kept",
+    "probe_again",
     "probed",
     "sent_rows",
     "shared",
@@ -167,6 +168,11 @@ def _probe() -> dict[str, Any] | AssayError:
         return checked(dict(client(_probed_s()).ready()), "position")
     except AssayError as problem:
         return problem
+
+
+def probe_again() -> None:
+    """Ask for the service's health at the next question, however new the one that is kept: after a write it is behind."""
+    cast("Any", _probe).clear()
 
 
 def forget() -> None:

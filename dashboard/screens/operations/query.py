@@ -14,7 +14,7 @@ import streamlit as st
 
 from assay.client import Client
 from dashboard.answers import ready
-from dashboard.service import PATIENCE_S, SLOWEST_S, WatchfulClient, checked, client, decoded
+from dashboard.service import PATIENCE_S, SLOWEST_S, WatchfulClient, checked, client, decoded, probe_again
 from domain.answers.links import BrowserDevice, Link
 from domain.answers.operations import Day, DeadLetter, Health, ListedToken
 from domain.answers.sharing import HeldRow, SharedBundle
@@ -128,6 +128,7 @@ def event(identifier: str) -> str:
 
 def forget() -> None:
     """Ask the service again, for this reader."""
-    kept: tuple[Any, ...] = (day, tokens, shared, held_rows, browser_devices, browser_links, letters, event, ready)
+    kept: tuple[Any, ...] = (day, tokens, shared, held_rows, browser_devices, browser_links, letters, event)
     for item in kept:
         item.clear()
+    probe_again()

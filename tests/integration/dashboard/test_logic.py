@@ -204,6 +204,25 @@ def test_an_answer_is_kept_when_asked_and_not_before(asked: str) -> None:
         client.wait_for(client.ready()["log_position"])
 
 
+def operations() -> None:
+    from dashboard.screens.operations import view
+
+    view.show()
+
+
+@pytest.mark.usefixtures("local")
+def test_operations_are_asked_again_when_refreshed(asked: str, build: Any) -> None:
+    test = run(operations)
+    # Nothing in it is a measurement: the other tests count those.
+    with Client(asked) as client:
+        client.wait_for(client.post_events([build.alias("tiny-of-acme", MODEL)])["last_position"])
+        at = client.ready()["position"]
+    test.button(key="operations refresh").click().run()
+    assert not test.exception
+    assert not test.error
+    assert any(f"osition {at:,}" in plain(one.value) for one in test.caption)
+
+
 def test_images_of_a_prompt_are_asked_of_what_sees_and_go_into_the_address(asked: str, build: Any) -> None:
     with Client(asked) as client:
         seeing = build.measurement(5.0, model="acme/seeing", hardware="acme-one")
