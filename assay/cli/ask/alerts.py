@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +13,8 @@ from assay.cli.output import answers, grid, print_json, say, shortened
 from assay.cli.serve.alert_routes import routes
 from domain.history.alerts import OPEN, STATES, Alert, State
 from domain.history.history import Change
-from domain.vocabulary import IN_BROWSERS
 from presentation import formatting
+from presentation.alert_words import bisect_command, cause_words
 
 __all__ = ["alerts"]
 
@@ -244,7 +243,7 @@ def _facts(change: Change) -> list[list[str]]:
         ["change", f"{size}, {change.kind}"],
         ["range", f"{_end(change, 0)}  →  {_end(change, 1)}"],
         ["events", f"{change.first} → {change.last}, confirmed by {change.confirmed_by}"],
-        ["causes", "\n".join(f"{c.part} {c.before or 'absent'} → {c.after or 'absent'}" for c in change.causes)],
+        ["causes", "\n".join(cause_words(cause) for cause in change.causes)],
         ["before", _named(change.evidence_before)],
         ["after", _named(change.evidence_after)],
     ]
@@ -260,43 +259,3 @@ def _end(change: Change, end: int) -> str:
 def _named(events: Sequence[str], most: int = 3) -> str:
     more = f"\nand {len(events) - most} more" if len(events) > most else ""
     return "\n".join(events[:most]) + more
-
-
-def bisect_command(alert: Alert) -> str | None:
-    """Return the command that finds the commit or version within the range of an alert; None where neither is known."""
-    for change in alert.changes:
-        ends = _commits(change) or _package(change)
-        if ends:
-            return f"assay bisect {ends} {_measured_by(change)}"
-    return None
-
-
-def _commits(change: Change) -> str | None:
-    good, bad = change.commits
-    return f"--good {shlex.quote(good)} --bad {shlex.quote(bad)}" if good and bad and good != bad else None
-
-
-def _package(change: Change) -> str | None:
-    """Return the ends of a range of versions, where a library or the runtime changed from one to another."""
-    libraries = [
-        (c.part.removeprefix("library "), c.before, c.after) for c in change.causes if c.part.startswith("library ")
-    ]
-    runtimes = [(end or "").rpartition(" ")[::2] for end in change.versions]
-    if runtimes[0][0] and runtimes[0][0] == runtimes[1][0]:
-        libraries.append((runtimes[0][0], runtimes[0][1], runtimes[1][1]))
-    for name, good, bad in libraries:
-        if good and bad and good != bad and change.platform not in IN_BROWSERS:
-            return f"--package {shlex.quote(name)} --good {shlex.quote(good)} --bad {shlex.quote(bad)}"
-    return None
-
-
-def _measured_by(change: Change) -> str:
-    """Return the options that say how each version is measured."""
-    verb = "verify" if change.kind == "functional" else "bench"
-    words = ["assay", verb, change.model, "--platform", change.platform]
-    words += ["--precision", change.precision] if change.precision else []
-    if verb == "verify":
-        return f"--run {shlex.quote(shlex.join(words))} --check"
-    words += ["--mode", change.mode] if change.mode and change.mode != "inference" else []
-    words += ["--batch-sizes", str(change.batch_size)] if change.batch_size else []
-    return f"--run {shlex.quote(shlex.join(words) + ' --out {out}')} --metric {change.metric}"
