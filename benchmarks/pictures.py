@@ -1,6 +1,6 @@
 """The pictures of docs/gallery.md, from a service of their own with the published measurements and those of data/: `make gallery`.
 
-`python -m benchmarks.pictures PAGE…` takes those of some pages alone. Only Trends shows what is made up (`benchmarks.story`).
+`python -m benchmarks.pictures PAGE…` takes those of some pages alone. Only Trends and Regressions show what is made up (`benchmarks.story`).
 The same data and the same code give the same pictures, but for times of day; what a page looks like is looked at, not tested.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,8 +24,10 @@ from ingest.log.migrate import upgrade
 from ingest.log.postgres import open_database
 
 MODEL, HARDWARE = "google-bert/bert-base-uncased", "nvidia-l4"
-TOLD = "trends"
-"""The page that has no story to tell of two days."""
+TOLD = ("trends", "regressions")
+"""Pages that have no story to tell of two days."""
+WATCHED_S = 60.0
+"""How long the service may take to raise the story's alerts."""
 IMAGES = ROOT / "docs" / "images"
 
 
@@ -44,16 +47,27 @@ def main(pages: Sequence[str] = ()) -> int:
                     run = str(client.runs(kind="bench", limit=1)[0]["run_id"])
                 with dashboard(running.url, folder / "dashboard") as shown:
                     asked = ["--url", shown.url, "--hardware", HARDWARE, "--run", run, "--out", str(IMAGES)]
-                    found = [page for page in pages if page != TOLD]
+                    found = [page for page in pages if page not in TOLD]
+                    made_up = [page for page in pages if page in TOLD]
                     if found:
                         gallery.main([*asked, "--model", MODEL, "--pages", *found])
-                    if TOLD in pages:
+                    if made_up:
                         with Client(running.url) as client:
                             client.wait_for(client.post_events(story.nights())["last_position"])
-                        gallery.main([*asked, "--model", story.MODEL, "--pages", TOLD])
+                            _wait_for_alerts(client)
+                        gallery.main([*asked, "--model", story.MODEL, "--pages", *made_up])
         finally:
             database.close()
     return 0
+
+
+def _wait_for_alerts(client: Client) -> None:
+    """Return when the service has raised the alerts of the story. Raises TimeoutError."""
+    until = time.monotonic() + WATCHED_S
+    while len(client.alerts(model=story.MODEL).alerts) < story.ALERTS:
+        if time.monotonic() > until:
+            raise TimeoutError(f"the service raised no {story.ALERTS} alerts within {WATCHED_S:g} s")
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Made-up measurements of a model over a month, for the picture of Trends: those of data/ are of two days and have no history.
+"""Made-up measurements of a model over a month, for the pictures of Trends and Regressions: those of data/ are of two days and have no history.
 
 Two configurations, one a night: a driver makes one faster, a newer torch slower; a night with other load is suspect. They are
 posted after all other pictures are taken, to a service that goes with them, and docs/gallery.md says that they are made up.
@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-__all__ = ["MODEL", "nights"]
+__all__ = ["ALERTS", "MODEL", "nights"]
 
 MODEL = "example/encoder-made-up"
 FIRST = datetime(2026, 10, 20, 2, tzinfo=UTC)
 NIGHTS, DRIVER_CAME, TORCH_CAME, BUSY = 30, 11, 22, 17
+ALERTS = 2
+"""That the service raises for them: one that is better, one that is worse."""
 DRIVERS, TORCHES = ("570.86", "580.65"), ("2.12.1", "2.13.0")
 
 

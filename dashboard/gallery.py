@@ -72,6 +72,7 @@ PAGES = {
     "compare-batch": "compare?what=batch&model={model}&hw={hardware}",
     "compatibility": "compatibility",
     "trends": "trends?model={model}",
+    "regressions": "regressions",
     "runs": "runs",
     "run": "runs?run={run}",
     "models": "models?id={model}&tab=operators",

@@ -26,6 +26,7 @@ MENU: dict[str, tuple[Entry, ...]] = {
         Entry("compare", "Compare", "compare_arrows"),
         Entry("compatibility", "Compatibility", "grid_on"),
         Entry("trends", "Trends", "show_chart"),
+        Entry("regressions", "Regressions", "trending_down"),
     ),
     "Evidence": (
         Entry("runs", "Runs", "play_circle"),

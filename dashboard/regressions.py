@@ -7,7 +7,7 @@ from datetime import tzinfo
 from typing import Any
 from urllib.parse import urlencode
 
-from dashboard.screens.trends.words import METRICS, change_words, scale_for
+from dashboard.screens.trends.words import METRICS, change_words, metric_of, scale_for
 from dashboard.tables.result_table import Column
 from presentation import formatting
 from presentation.charts.metrics import Metric
@@ -95,8 +95,7 @@ def _worse_by(change: Row) -> dict[str, float | None]:
 
 
 def _metric(row: Row) -> str:
-    column = str(row["column"])
-    return "latency_ms" if column in ("latency_p50_ms", "latency_mean_ms") else column
+    return metric_of(str(row["column"]))
 
 
 def _figure(row: Row) -> str:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from domain.history.alerts import Alert
 from domain.history.history import Cause, Change
 from domain.vocabulary import IN_BROWSERS
 
-__all__ = ["bisect_by_hand", "bisect_command", "cause_words"]
+__all__ = ["bisect_by_hand", "bisect_command", "cause_words", "distinct_causes"]
 
 
 def cause_words(cause: Cause) -> str:
-    """Write a candidate cause: `driver 570.86 → 580.65`."""
-    return f"{cause.part} {cause.before or 'absent'} → {cause.after or 'absent'}"
+    """Write a candidate cause: `driver 570.86 → 580.65`, `runtime torch 2.12.1 → 2.13.0`."""
+    before, after = cause.before or "absent", cause.after or "absent"
+    name = before.rpartition(" ")[0] if cause.part == "runtime" else ""
+    if name and after.startswith(f"{name} "):
+        after = after.removeprefix(f"{name} ")
+    return f"{cause.part} {before} → {after}"
+
+
+def distinct_causes(causes: Sequence[Cause]) -> list[Cause]:
+    """Return the causes without those that say the same again: a library that is the runtime as well stands once."""
+    by_words: dict[str, Cause] = {}
+    for cause in causes:
+        by_words.setdefault(cause_words(cause).removeprefix("runtime ").removeprefix("library "), cause)
+    return list(by_words.values())
 
 
 def bisect_command(alert: Alert) -> str | None:

@@ -31,6 +31,7 @@ _KEYWORDS = {
     "compare": "versus side by side difference precisions modes batch sizes",
     "compatibility": "matrix does it run supported failures errors",
     "trends": "history versions over time change points",
+    "regressions": "alerts triage got worse changes suspect bisect acknowledge",
     "runs": "measurements rows benchmarks imports samples",
     "models": "catalogue architectures parameters families",
     "hardware": "devices gpu cpu npu roofline catalogue specification",

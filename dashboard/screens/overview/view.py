@@ -47,6 +47,7 @@ from dashboard.screens.overview.words import (
     today,
 )
 from dashboard.screens.recommend.question import Question, request
+from dashboard.screens.regressions import query as regressions_query
 from dashboard.screens.runs import query as asking
 from dashboard.screens.runs import words as run_words
 from dashboard.screens.trends import query as trends_query
@@ -197,6 +198,11 @@ def _worse(glance: Glance, at: int) -> None:
     if days != glance.days:
         go(PAGE, msgspec.structs.replace(glance, days=days))
         st.rerun()
+    with guarded("The alerts"):
+        new = regressions_query.new_regressions(at)
+        if new:
+            words = "1 regression is" if new == 1 else f"{formatting.count(new)} regressions are"
+            st.markdown(f"[{words} new](/regressions?state=new), confirmed over their whole history.")
     result = trends_query.regressions(float(glance.days), at, limit=MOST_LISTED)
     st.markdown(escape(regressions.sentence(result, float(glance.days))))
     changes = result["changes"]

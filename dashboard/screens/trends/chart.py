@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from dashboard.screens.trends import levels
 from dashboard.screens.trends import words as history
 from dashboard.screens.trends.words import Lane
 from presentation import formatting
@@ -51,6 +52,7 @@ _TOOLTIP = [
         ("runtime", "Runtime"),
         ("changed", "Changed before it"),
         ("step", "Beside the one before"),
+        ("level", "Level"),
         ("click", "Click"),
     )
 ]
@@ -67,6 +69,7 @@ _KEPT = On("isValid(datum.segment)", lambda item: item["segment"] is not None)
 _OFF = On("!isValid(datum.segment)", lambda item: item["segment"] is None)
 _BOUND = On("isValid(datum.low)", lambda item: item["low"] is not None)
 _SUSPECT = On("datum.verdict == 'suspect'", lambda item: item["verdict"] == "suspect")
+_OUTSIDE = On("datum.outside", lambda item: bool(item["outside"]))
 _STEPPED = On("datum.stepped", lambda item: bool(item["stepped"]))
 _TURNED = On("datum.parts != ''", lambda item: item["parts"] != "")
 _SIDES: tuple[tuple[str, On], ...] = tuple(
@@ -121,7 +124,12 @@ def trend(
     A line joins what one configuration gave in one environment, and nothing else. Raise ValueError beyond `MAX_MARKS` marks.
     """
     scale = history.scale_for(metric, [point["value"] for point in lane.points])
-    drawn = [_mark(lane, point, scale, metric, on, zone) for point in lane.points]
+    suspect, expected = levels.outside(lane), levels.level_words(lane, scale)
+    drawn = [
+        _mark(lane, point, scale, metric, on, zone)
+        | {"outside": point["event_id"] in suspect, "level": expected.get(point["event_id"], formatting.MISSING)}
+        for point in lane.points
+    ]
     for item, point in zip(drawn, lane.points, strict=True):
         place = _moment(point) if on.places is None else item["place"]
         item["share"] = (place - span[0]) / (span[1] - span[0])
@@ -130,16 +138,13 @@ def trend(
     refuse_too_many(4 * len(drawn))
     mean = any(point["is_mean"] for point in lane.points) and metric == "latency_ms"
     ink = INKS[theme]
+    y = _y(lane, drawn, log, history.title_of(metric, better, scale, mean=mean), scale, ink)
     members = {
         "data": {"values": drawn} | ({"format": {"parse": {"at": "date"}}} if on.places is None else {}),
         "encoding": {"x": _x(on, span, ink)},
         "layer": [
-            *_points(
-                drawn,
-                _y(drawn, log, history.title_of(metric, better, scale, mean=mean), ink),
-                _worn(theme, picture),
-                theme,
-            ),
+            *levels.layers(lane, scale, partial(_across, on), y, ink, _LOW),
+            *_points(drawn, y, _worn(theme, picture), theme),
             *_steps(drawn, ink),
             *_strip(drawn, ink),
         ],
@@ -152,9 +157,16 @@ def trend(
     )
 
 
-def _y(drawn: Sequence[Member], log: bool | None, title: str, ink: Ink) -> Member:
-    """Return the vertical scale and axis, which begin where the values do."""
+def _across(on: Across, point: Mapping[str, Any]) -> Member:
+    """Return where a point stands across."""
+    return {"at": _moment(point).isoformat()} if on.places is None else {"place": on.places[point["event_id"]]}
+
+
+def _y(lane: Lane, drawn: Sequence[Member], log: bool | None, title: str, scale: formatting.Scale, ink: Ink) -> Member:
+    """Return the vertical scale and axis, which begin where the values and the levels do."""
+    bands = [scale.of(end) for level in (lane.report.levels if lane.report else ()) for end in (level.low, level.high)]
     ends = [end for item in drawn for end in (item["value"], item["low"], item["high"]) if end is not None]
+    ends += [end for end in bands if end is not None]
     logarithmic = may_be_log(ends, log)
     around = (max(ends) - min(ends)) * 0.08 or abs(max(ends)) * 0.05 or 1.0
     domain = [min(ends) / 1.05, max(ends) * 1.05] if logarithmic else [min(ends) - around, max(ends) + around]
@@ -200,6 +212,20 @@ def _points(drawn: Sequence[Member], y: Member, worn: Member, theme: Theme | Non
             _SUSPECT,
             y=value,
             stroke={"value": _RING[theme or "light"]},
+        ),
+        *layer(
+            {
+                "type": "point",
+                "size": 230,
+                "strokeWidth": 1.5,
+                "strokeDash": [3, 2],
+                "shape": "circle",
+                "fillOpacity": 0,
+            },
+            _KEPT,
+            _OUTSIDE,
+            y=value,
+            stroke={"value": INKS[theme].text},
         ),
         *layer(
             {"type": "point", "size": 70, "strokeWidth": 2, "opacity": 1},
@@ -380,8 +406,11 @@ def _mark(
         or "not said",
         "changed": history.parts_words(point["changed"], 6) or "nothing that was recorded",
         "parts": history.parts_words(point["changed"], 2),
-        "step": history.change_words(step, metric) + (f": {step['why']}" if step.get("why") else "")
+        "step": history.change_words(step, metric)
+        + (f": {step['why']}" if step.get("why") else f", with {step['causes']}" if step.get("causes") else "")
         if step
+        else "no confirmed change"
+        if lane.report
         else "within 10 %",
         "brief": history.change_words(step, metric, interval=False) if stepped else "",
         "href": f"/runs?row={point['event_id']}",

@@ -31,12 +31,14 @@ from dashboard.frame import (
 )
 from dashboard.page_state import adopt, current, go, turn, widget
 from dashboard.screens.compare import subjects
+from dashboard.screens.trends import levels
 from dashboard.screens.trends import query as asking
 from dashboard.screens.trends import words as history
 from dashboard.screens.trends.chart import Across, across, span_of, stacked, trend
 from dashboard.screens.trends.words import AXES, DOUBTED, METRICS, MOST, Lane, Trend
 from dashboard.tables.result_table import result_table
 from domain.errors import AssayError
+from domain.history.history import HistoryReport
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from presentation import formatting
 
@@ -47,6 +49,8 @@ OFFERED = 100
 """Configurations that can be picked, those with the most points; a list of thousands would stop the browser."""
 USUAL = 3
 """Configurations shown where none is picked, those with the most points."""
+LEAST = 12
+"""Points of a history of which a change can be confirmed; a shorter one has the steps from point to point."""
 LISTED = 8
 """Models that are offered where nothing got worse."""
 _SPANS = (1.0, 7.0, 30.0, 90.0)
@@ -55,8 +59,10 @@ _SWITCHES = (*DOUBTED, "undated")
 _LEGEND = (
     "Bars are 95 % intervals. A line joins measurements of one configuration in one environment, and stops where either, or the "
     "value, changed; a dashed rule marks a change of value. ▲ under the points: a driver, library or runtime that is not what it "
-    "was. ⚠ suspect has a ring; ✕ invalid or simulated is off the line and compared with nothing. A change counts where it is "
-    "beyond 10 % and the 95 % intervals are apart, by the rules of assay regressions."
+    "was. ⚠ suspect has a ring; ✕ invalid or simulated is off the line and compared with nothing. From twelve points on a black line "
+    "is a level, with the band in which 95 % of new points are expected; a point with a dashed ring is outside of it. Changes are "
+    "those that are confirmed, each within its shaded range. With fewer points a change counts where it is beyond 10 % and the "
+    "95 % intervals are apart, by the rules of assay regressions."
 )
 
 
@@ -196,6 +202,8 @@ def _model(request: Trend, at: int) -> None:
     if not matching:
         place.info("Nothing of these was measured between the two days, or all of it is left out.")
         return
+    if _axis(shown) != "version":
+        matching = _with_levels(shown, matching, at)
     said = history.sentence(matching, request.metric, zone())
     place.subheader(escape(said), anchor=False)
     if any(len(lane.points) > 1 for lane in matching):
@@ -208,6 +216,21 @@ def _model(request: Trend, at: int) -> None:
         )
     _points(request, matching)
     _downloads(shown, at, matching, answer["better"], said)
+
+
+def _with_levels(trend: Trend, lanes: Sequence[Lane], at: int) -> list[Lane]:
+    """Return the lanes with what was found in the histories that have points enough, which is asked for once."""
+    long = [lane for lane in lanes if len(lane.points) >= LEAST]
+    figures = asking.figures_of(trend.metric)
+    found: list[HistoryReport] = []
+    alerts: dict[str, str] = {}
+    if long and figures:
+        with guarded("The levels"):
+            for origin in ("measured", "imported"):
+                alike = tuple(lane.alike for lane in long if levels.origin_of(lane) == origin)
+                found += asking.reports(trend.model, alike, figures, origin, at) if alike else []
+            alerts = asking.alerts_of(trend.model, at) if any(report.changes for report in found) else {}
+    return levels.examined(lanes, found, alerts)
 
 
 def _asked(request: Trend, at: int) -> tuple[dict[str, Any], Trend]:

@@ -13,6 +13,7 @@ from dashboard import evidence
 from dashboard.address import SCALES, Params, Read, one_of, position, positive, slugs, text, understood, yes_or_no
 from dashboard.tables.result_table import Column, filled
 from domain.comparison.regression import version_key
+from domain.history.history import HistoryReport
 from presentation import formatting
 from presentation.answer_words import device_name, evidence_words
 from presentation.charts.metrics import name_of
@@ -30,11 +31,13 @@ __all__ = [
     "key_of",
     "lanes",
     "left_out",
+    "metric_of",
     "numbered",
     "parts_words",
     "point_columns",
     "read_trend",
     "scale_for",
+    "segmented",
     "sentence",
     "title_of",
 ]
@@ -139,7 +142,10 @@ def read_trend(params: Params) -> Read:
 
 
 class Lane(NamedTuple):
-    """One configuration under all versions of its runtime: `key` names it in addresses, `configurations` to the API."""
+    """One configuration under all versions of its runtime: `key` names it in addresses, `configurations` and `alike` to the API.
+
+    `report` is what was found in its history, where it has levels.
+    """
 
     key: str
     name: str
@@ -149,6 +155,8 @@ class Lane(NamedTuple):
     total: int
     configurations: tuple[str, ...]
     points: list[dict[str, Any]]
+    alike: str = ""
+    report: HistoryReport | None = None
 
 
 def key_of(alike: str) -> str:
@@ -172,6 +180,7 @@ def lanes(lines: Sequence[Row], along: str = "time") -> list[Lane]:
             total=sum(line["count"] for line in members),
             configurations=tuple(str(line["configuration"]) for line in members),
             points=_points(members, along),
+            alike=alike,
         )
         for alike, members in together.items()
     ]
@@ -225,10 +234,10 @@ def _points(members: Iterable[Row], along: str) -> list[dict[str, Any]]:
         moment = (str(point["time"] or point["recorded_at"]), point["position"])
         return (version_key(point["runtime_version"]), *moment) if along == "version" else moment
 
-    return _segmented(sorted(result, key=order))
+    return segmented(sorted(result, key=order))
 
 
-def _segmented(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def segmented(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Number the stretches that a line may join.
 
     A stretch is of one configuration in one environment, unbroken by a change of its value.
@@ -271,6 +280,11 @@ def scale_for(metric: str, values: Sequence[float | None]) -> formatting.Scale:
     if metric.endswith("_j"):
         return formatting.energy_scale(values)
     return formatting.throughput_scale(values) if metric.endswith("_per_s") else formatting.Scale("W", 1.0)
+
+
+def metric_of(column: str) -> str:
+    """Return the metric of this page that a figure, a column of the tables, is shown under."""
+    return "latency_ms" if column in ("latency_p50_ms", "latency_mean_ms") else column
 
 
 def title_of(metric: str, better: str, scale: formatting.Scale, *, mean: bool) -> str:
@@ -351,10 +365,13 @@ def change_columns(found: Sequence[tuple[Lane, Row]], metric: str, zone: tzinfo 
     steps = [point.get("step") or {} for _, point in found]
     scales = [scale_for(metric, [point["value"] for point in lane.points]) for lane, _ in found]
     before = [
-        next((other["value"] for other in lane.points if other["event_id"] == step.get("from")), None)
+        step.get(
+            "before", next((other["value"] for other in lane.points if other["event_id"] == step.get("from")), None)
+        )
         for (lane, _), step in zip(found, steps, strict=True)
     ]
     points = [point for _, point in found]
+    alerts = [step.get("alert") for step in steps]
     columns = [
         Column(head="Configuration", values=[lane.name for lane, _ in found], links=[_run(point) for point in points]),
         Column(
@@ -369,14 +386,27 @@ def change_columns(found: Sequence[tuple[Lane, Row]], metric: str, zone: tzinfo 
         ),
         Column(
             head="Now",
-            values=[point["value"] for point in points],
+            values=[step.get("after", point["value"]) for step, point in zip(steps, points, strict=True)],
             shown=[
-                scale.show(point["value"], point["low"], point["high"])
-                for scale, point in zip(scales, points, strict=True)
+                scale.show(step["after"])
+                if "after" in step
+                else scale.show(point["value"], point["low"], point["high"])
+                for scale, step, point in zip(scales, steps, points, strict=True)
             ],
         ),
-        Column(head="With it", values=[parts_words(point["changed"]) or None for point in points]),
+        Column(
+            head="With it",
+            values=[
+                step.get("causes") or parts_words(point["changed"]) or None
+                for step, point in zip(steps, points, strict=True)
+            ],
+        ),
         _measured(points, zone),
+        Column(
+            head="Alert",
+            values=[alert and alert[:8] for alert in alerts],
+            links=[alert and f"regressions?state=all&direction=all&alert={alert}" for alert in alerts],
+        ),
         Column(head="Why unclear", values=[step.get("why") for step in steps]),
     ]
     return filled(columns)
@@ -440,6 +470,8 @@ def sentence(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> str:
     if not any(len(lane.points) > 1 for lane in lanes):
         return f"{noun}, each measured once: nothing to compare yet."
     moved = changes(lanes)
+    if not moved and all(lane.report for lane in lanes):
+        return f"{noun}: no confirmed change."
     if not moved:
         unclear = sum((point.get("step") or {}).get("state") == "unclear" for lane in lanes for point in lane.points)
         rest = f"; {unclear} beyond 10 % {'is' if unclear == 1 else 'are'} too close to call" if unclear else ""

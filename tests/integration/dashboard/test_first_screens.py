@@ -24,6 +24,7 @@ PAGES = {
     "compatibility": "compatibility",
     "trends": "trends",
     "trends-model": f"trends?model={BERT}",
+    "regressions": "regressions",
     "runs": "runs",
     "models": "models",
     "model": f"models?id={BERT}",

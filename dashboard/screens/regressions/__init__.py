@@ -1,0 +1,1 @@
+"""Regressions: what got worse, why, and who looks at it."""
