@@ -146,7 +146,7 @@ def _turned_row(row: Row, zone: tzinfo | None) -> dict[str, Any]:
         "Now": f"{row['after']}: {row['message']}" if row["message"] else row["after"],
         "Configuration": row["title"],
         **_links(row, "latency_ms", zone),
-        "Figure": row["test"] or "measures",
+        "Figure": row["test"] or "measuring",
     }
 
 

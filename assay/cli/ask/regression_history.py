@@ -46,7 +46,7 @@ Examples:
 @click.option("--platform", help="Only this platform.")
 @click.option("--precision", help="Only this precision.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this figure or test; may be repeated.")
-@click.option("--branch", metavar="NAME", help="Only runs of this branch.")
+@click.option("--branch", metavar="NAME", help="Only runs of this branch and, before its start, of the one it is from.")
 @click.option(
     "--file",
     "files",
@@ -127,13 +127,7 @@ def _of_files(
 
     histories = read_histories(files, wanted, metrics=metrics, branch=branch)
     if not histories:
-        asked = {**wanted, **({"branch": branch} if branch else {})}
-        named = ", ".join(f"{name} {value}" for name, value in asked.items()) or "measurements"
-        raise UsageError(
-            f"the files have no history of {named}.",
-            field=next(iter(asked), "file"),
-            remedy="Name files of `assay bench --out` that have it; without --branch runs of every branch count.",
-        )
+        raise _no_history("the files have", wanted, branch)
     reports = sorted(map(examine, histories), key=_severity)
     by_name = {(each.alike, each.metric): each for each in histories}
     return HistoryReports(position=0, histories=len(histories), reports=reports), by_name
@@ -145,7 +139,7 @@ def _of_service(
     from assay.cli.connection import connected
 
     with connected(server, token) as client:
-        return client.regression_history(
+        reports = client.regression_history(
             model=wanted.get("model"),
             hardware=wanted.get("hardware"),
             platform=wanted.get("platform"),
@@ -154,6 +148,20 @@ def _of_service(
             branch=branch,
             everything="model" in wanted,
         )
+    if not reports.histories and (wanted or branch):
+        raise _no_history("the service has", wanted, branch)
+    return reports
+
+
+def _no_history(who: str, wanted: Mapping[str, str], branch: str | None) -> UsageError:
+    """Return the error that nothing was measured by these names, so that a misspelled one does not pass in a job."""
+    asked = {**wanted, **({"branch": branch} if branch else {})}
+    named = ", ".join(f"{name} {value}" for name, value in asked.items()) or "measurements"
+    return UsageError(
+        f"{who} no history of {named}.",
+        field=next(iter(asked), "file"),
+        remedy="Check the names; without --branch runs of every branch count.",
+    )
 
 
 def _severity(report: HistoryReport) -> tuple[int, str, str]:
