@@ -20,12 +20,14 @@ __all__ = [
     "PRECISIONS",
     "PRECISION_BITS",
     "SCENARIOS",
+    "SECOND_RUNTIMES",
     "STAGES",
     "STORED_ONLY",
     "VERDICTS",
     "WEIGHTS",
     "WEIGHT_BITS",
     "arithmetic_precision",
+    "asked_name",
     "platforms_named",
     "precision_named",
 ]
@@ -49,6 +51,14 @@ PLATFORMS = (
 
 IN_BROWSERS = ("wasm", "webgpu", "webnn")
 """Platforms of a page in a browser."""
+SECOND_RUNTIMES = {"onnxruntime": "cpu", "onnxruntime-cuda": "cuda"}
+"""What rows call the platform of a name under which a second runtime is asked for; the others are called as asked."""
+
+
+def asked_name(platform: str, runtime: str) -> str:
+    """Return under which name a row's platform and runtime are asked for: `onnxruntime` for `cpu` where that is the runtime."""
+    names = (name for name, of in SECOND_RUNTIMES.items() if of == platform and name.split("-")[0] == runtime)
+    return next(names, platform)
 
 
 def platforms_named(words: Iterable[str]) -> list[str]:

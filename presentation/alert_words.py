@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from domain.history.alerts import Alert
 from domain.history.history import Cause, Change
-from domain.vocabulary import IN_BROWSERS
+from domain.vocabulary import IN_BROWSERS, asked_name
 
 __all__ = ["bisect_by_hand", "bisect_command", "cause_words", "distinct_causes"]
 
@@ -58,14 +58,17 @@ def _package(change: Change) -> str | None:
         libraries.append((runtimes[0][0], runtimes[0][1], runtimes[1][1]))
     for name, good, bad in libraries:
         if good and bad and good != bad and change.platform not in IN_BROWSERS:
-            return f"--package {shlex.quote(name)} --good {shlex.quote(good)} --bad {shlex.quote(bad)}"
+            # `assay` itself measures, so each version lies over the packages that it has.
+            ends = (shlex.quote(end.partition("+")[0]) for end in (good, bad))
+            return "--package {} --overlay --good {} --bad {}".format(shlex.quote(name), *ends)
     return None
 
 
 def _measured_by(change: Change) -> str:
     """Return the options that say how each version is measured."""
     verb = "verify" if change.kind == "functional" else "bench"
-    words = ["assay", verb, change.model, "--platform", change.platform]
+    platform = asked_name(change.platform, (change.versions[1] or "").partition(" ")[0])
+    words = ["assay", verb, change.model, "--platform", platform]
     words += ["--precision", change.precision] if change.precision else []
     if verb == "verify":
         return f"--run {shlex.quote(shlex.join(words))} --check"

@@ -13,13 +13,13 @@ from domain.canonical import digest
 from domain.configuration import Hardware
 from domain.events import HARDWARE_DESCRIBED, KERNEL_MEASURED, RUN_FINISHED, RUN_STARTED, uuid7
 from domain.payloads import KernelMeasured, RunFinished, RunStarted
+from domain.vocabulary import asked_name
 from runner.calibration.plan import CalibrationPlan, Refused, Target, method_for, platforms_of, targets_of
 from runner.calibration.timings import Measured, kernel_data
 from runner.campaign.campaign import survey_machine
 from runner.campaign.event_payloads import Machine, provenance, runner_source, stamped
 from runner.campaign.run import OnEvent
 from runner.measure.noise import noise
-from runner.platforms.registry import asked_name
 from runner.protocol.parent import run_task
 from runner.protocol.tasks import Calibrate, Failed, KernelJob, KernelReport
 from runner.spool.event_file import read_lines

@@ -17,8 +17,8 @@ import msgspec
 from domain.canonical import canonical
 from domain.errors import UsageError
 from domain.payloads import TestReported
+from domain.vocabulary import asked_name
 from runner.measure.output_comparison import tolerance_for
-from runner.platforms.registry import asked_name
 
 __all__ = [
     "Difference",

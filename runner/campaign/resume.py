@@ -10,7 +10,7 @@ import msgspec
 
 from domain.canonical import digest, drop_nulls
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, TEST_REPORTED
-from runner.platforms.registry import asked_name
+from domain.vocabulary import asked_name
 from runner.protocol.tasks import Case
 from runner.spool.event_file import read_lines
 

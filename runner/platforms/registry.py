@@ -7,9 +7,10 @@ import importlib
 import importlib.metadata
 
 from domain.errors import PartMissing, UnknownPlatform
+from domain.vocabulary import SECOND_RUNTIMES
 from runner.platforms.base import Platform
 
-__all__ = ["ENTRY_POINT_GROUP", "asked_name", "create", "names", "word"]
+__all__ = ["ENTRY_POINT_GROUP", "create", "names", "word"]
 
 ENTRY_POINT_GROUP = "assay.platforms"
 
@@ -29,18 +30,10 @@ _BUILT_IN = {
 }
 """Modules, relative to this package: its full name is another one in a wheel."""
 
-_WORDS = {"onnxruntime": "cpu", "onnxruntime-cuda": "cuda"}
-"""What rows call the platform of a name under which a second runtime is asked for; the others are called as asked."""
-
 
 def word(name: str) -> str:
     """Return the platform that rows name for what was asked for: `cpu` for `onnxruntime`, which is their runtime."""
-    return _WORDS.get(name, name)
-
-
-def asked_name(platform: str, runtime: str) -> str:
-    """Return under which name a row's platform and runtime are asked for: the other way of `word`."""
-    return next((name for name, of in _WORDS.items() if of == platform and name.split("-")[0] == runtime), platform)
+    return SECOND_RUNTIMES.get(name, name)
 
 
 def _locations() -> dict[str, str]:

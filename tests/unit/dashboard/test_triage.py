@@ -138,9 +138,18 @@ def test_a_library_that_is_the_runtime_is_one_cause():
 
 def test_a_command_bisects_a_library_and_where_no_ends_are_known_leaves_their_places():
     known = made(causes=[Cause(part="library torch", before="2.12", after="2.13")])
-    assert bisect_command(alert(made(), known)).startswith("assay bisect --package torch --good 2.12 --bad 2.13 --run ")
+    command = bisect_command(alert(made(), known))
+    assert command.startswith("assay bisect --package torch --overlay --good 2.12 --bad 2.13 --run ")
     assert bisect_command(alert(made(causes=[DRIVER]))) is None
     assert bisect_by_hand(made()).startswith("assay bisect --good GOOD --bad BAD --run 'assay bench acme/tiny ")
+
+
+def test_a_command_asks_for_a_second_runtime_by_its_name_and_for_versions_that_an_index_has():
+    builds = made(causes=[Cause(part="library torch", before="2.12.0+cpu", after="2.13.0+cpu")])
+    assert " --good 2.12.0 --bad 2.13.0 " in bisect_command(alert(builds))
+    other = made(versions=("onnxruntime 1.29.0", "onnxruntime 1.30.0"))
+    assert "--package onnxruntime --overlay --good 1.29.0 --bad 1.30.0 " in bisect_command(alert(other))
+    assert "--platform onnxruntime" in bisect_command(alert(other))
 
 
 def test_a_token_that_may_not_append_is_said_with_the_one_that_may(monkeypatch):
