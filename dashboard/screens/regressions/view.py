@@ -89,6 +89,9 @@ def _alerts(triage: Triage, at: int) -> None:
     if listed.alerts:
         columns = triage_words.alert_columns(listed.alerts, triage, zone())
         result_table(columns, key=f"{PAGE} alerts", words="Alerts, the worst first", height=330)
+        total = triage_words.number_of(listed.counts, triage)
+        if total > len(listed.alerts):
+            st.caption(f"The worst {len(listed.alerts)} of {formatting.count(total)}; the filters lead to the others.")
     else:
         _nothing(triage, listed)
     shown = _opened(triage, listed, at)

@@ -31,6 +31,7 @@ __all__ = [
     "evidence_columns",
     "figure",
     "heading",
+    "number_of",
     "range_words",
     "read_triage",
     "scope",
@@ -87,6 +88,12 @@ def states_of(triage: Triage) -> tuple[State, ...]:
     if triage.state == "open":
         return OPEN
     return tuple(state for state in STATES if state == triage.state)
+
+
+def number_of(counts: Mapping[str, int], triage: Triage) -> int:
+    """Return how many alerts there are in the states that are asked for."""
+    states = states_of(triage)
+    return sum(number for state, number in counts.items() if not states or state in states)
 
 
 def sentence(counts: Mapping[str, int], triage: Triage) -> str:

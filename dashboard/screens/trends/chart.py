@@ -12,7 +12,7 @@ import pandas as pd
 
 from dashboard.screens.trends import levels
 from dashboard.screens.trends import words as history
-from dashboard.screens.trends.words import Lane
+from dashboard.screens.trends.words import Lane, alert_path
 from presentation import formatting
 from presentation.charts.axes import axis, may_be_log
 from presentation.charts.frame import Spec, finished, refuse_too_many
@@ -345,7 +345,10 @@ def _steps(drawn: Sequence[Member], ink: Ink) -> list[Member]:
     rule = {"type": "rule", "strokeWidth": 1, "color": ink.muted, "strokeDash": [2, 2]}
     words = {"type": "text", "fontSize": 12, "fontWeight": 600, "color": ink.text, "baseline": "middle"}
     words["text"] = {"expr": "width < datum.brief_from ? '' : datum.brief"}
-    layers = [layer({**words, "align": side}, *there, on, y={"value": 10}, tooltip=_TOOLTIP) for side, on in _SIDES]
+    leads: Member = {"href": {"field": "alert", "type": "nominal"}} if any(item["alert"] for item in drawn) else {}
+    layers = [
+        layer({**words, "align": side}, *there, on, y={"value": 10}, tooltip=_TOOLTIP, **leads) for side, on in _SIDES
+    ]
     return [*layer(rule, *there, y={"value": 20}, y2={"value": _LOW}), *(item for each in layers for item in each)]
 
 
@@ -414,5 +417,6 @@ def _mark(
         else "within 10 %",
         "brief": history.change_words(step, metric, interval=False) if stepped else "",
         "href": f"/runs?row={point['event_id']}",
+        "alert": f"/{alert_path(step['alert'])}" if step.get("alert") else None,
         "click": "opens its run",
     }

@@ -25,6 +25,7 @@ __all__ = [
     "MOST",
     "Lane",
     "Trend",
+    "alert_path",
     "change_columns",
     "change_words",
     "changes",
@@ -405,11 +406,16 @@ def change_columns(found: Sequence[tuple[Lane, Row]], metric: str, zone: tzinfo 
         Column(
             head="Alert",
             values=[alert and alert[:8] for alert in alerts],
-            links=[alert and f"regressions?state=all&direction=all&alert={alert}" for alert in alerts],
+            links=[alert and alert_path(alert) for alert in alerts],
         ),
         Column(head="Why unclear", values=[step.get("why") for step in steps]),
     ]
     return filled(columns)
+
+
+def alert_path(alert: str) -> str:
+    """Return the address of the page that shows an alert, whatever its state and direction."""
+    return f"regressions?state=all&direction=all&alert={alert}"
 
 
 def _run(point: Row) -> str | None:
@@ -471,7 +477,8 @@ def sentence(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> str:
         return f"{noun}, each measured once: nothing to compare yet."
     moved = changes(lanes)
     if not moved and all(lane.report for lane in lanes):
-        return f"{noun}: no confirmed change."
+        odd = sum(bool(lane.report and lane.points[-1]["event_id"] in lane.report.suspect) for lane in lanes)
+        return f"{noun}: no confirmed change{f'; the newest point of {odd} is suspect' if odd else ''}."
     if not moved:
         unclear = sum((point.get("step") or {}).get("state") == "unclear" for lane in lanes for point in lane.points)
         rest = f"; {unclear} beyond 10 % {'is' if unclear == 1 else 'are'} too close to call" if unclear else ""

@@ -63,10 +63,24 @@ def test_a_confirmed_change_takes_the_place_of_all_steps_and_leads_to_its_alert(
     assert history.sentence([found], "latency_ms", None).startswith("1 change of 1 configuration: 1 worse.")
 
 
+def test_the_words_of_a_change_lead_to_its_alert_in_the_picture_too():
+    (found,) = levels.examined([lane()], [report()], {"c1": "alert-1"})
+    spec = drawn(found)
+    (words,) = [layer for layer in spec["layer"] if layer["encoding"].get("href", {}).get("field") == "alert"]
+    assert words["mark"]["type"] == "text"
+    assert [one["alert"] for one in spec["data"]["values"] if one["stepped"]] == [
+        "/regressions?state=all&direction=all&alert=alert-1"
+    ]
+
+
 def test_a_history_with_levels_and_no_change_has_none_whatever_its_steps():
     (found,) = levels.examined([lane(step_3=WORSE)], [report(changes=[])], {})
     assert history.changes([found]) == []
     assert history.sentence([found], "latency_ms", None) == "1 configuration: no confirmed change."
+    (found,) = levels.examined([lane()], [report(changes=[], suspect=["event-8"])], {})
+    assert history.sentence([found], "latency_ms", None).endswith(
+        "no confirmed change; the newest point of 1 is suspect."
+    )
 
 
 def test_a_history_without_levels_keeps_its_steps():

@@ -62,6 +62,16 @@ def test_the_answer_counts_what_is_open(counts, direction, said):
     assert words.sentence(counts, Triage(direction=direction)) == said
 
 
+def test_alerts_are_counted_by_the_states_that_are_asked_for():
+    counts = {"new": 3, "acknowledged": 2, "fixed": 7}
+    assert [words.number_of(counts, Triage(state=state)) for state in ("open", "all", "fixed", "false")] == [
+        5,
+        12,
+        7,
+        0,
+    ]
+
+
 def test_an_alert_says_the_largest_change_and_where():
     one = made(low=0.14, high=0.18)
     assert plain(words.heading(alert(one))) == "▼ Latency 16 % longer: tiny · acme-one · cpu · fp32 · batch 8"
