@@ -2,7 +2,9 @@
 
 Points are in the order of time. Where the clock of a machine went backward, or is ahead of the log's, its points keep the
 order of the log. A point in another unit, of another subject or of an event that was there before is set aside. A doubted
-point takes no part in a change: it confirms none and hides none. Each of these is told in a warning.
+point takes no part in a change: it confirms none and hides none. A doubt of a kind that at least half of the points have says
+something of the machine and nothing of a run: such points take part, and a change counts where the kind is as usual on
+one side of it as on the other. Each of these is told in a warning.
 
 A test that passed fails from the first of `FAILURES` failures in a row; a test that fails now and then needs as many as it
 has in a row by chance once in a thousand runs. It passes again by the same rule.
@@ -13,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,7 +24,7 @@ from typing import Any, Literal
 import msgspec
 
 from domain.comparison.regression import parts_changed
-from domain.history.detector import ChangePoint, detect
+from domain.history.detector import FEWEST, ChangePoint, detect
 from domain.history.history import Cause, Change, History, HistoryReport, Level, Point
 from domain.sharing.bundles import derived_uuid
 
@@ -35,6 +38,7 @@ _CLOCK_SLACK = timedelta(minutes=5)
 _POSTED_LATE = timedelta(days=1)
 """A point that came later than this after its time was kept in a file; one that came sooner and is older than the point before
 has a clock that went backward."""
+_FIGURES = re.compile(r"[:±0-9]")
 _EVIDENCE = 5
 _NEAR = 10
 """Points on each side of a change whose environments are compared."""
@@ -52,10 +56,18 @@ def examine(history: History, known: Sequence[Change] = ()) -> HistoryReport:
     places = {point.event_id: place for place, point in enumerate(points)}
     restarts = sorted(places[event] for event in history.restarts if event in places)
     examined = _functional if history.kind == "functional" else _performance
-    found, levels, suspect, doubted = examined(history, points, restarts)
-    changes = list(_named(found, known, places))
+    usual = [] if history.kind == "functional" else _usual_doubts(points)
+    found, levels, suspect, doubted = examined(history, _without(points, usual), restarts)
+    alike = [
+        msgspec.structs.replace(each, doubts=usual) for each in found if _doubted_alike(points, usual, each, places)
+    ]
+    changes = list(_named(alike, known, places))
     if doubted:
         warnings.append(f"Doubted: {doubted} of {_points(len(points))}, without a part in changes.")
+    if usual:
+        warnings.append(f"Most points are doubted for the same reason and take part: {', '.join(usual)}.")
+    if len(alike) < len(found):
+        warnings.append(f"Not counted: {len(found) - len(alike)} changes with rows that are doubted on one side alone.")
     return HistoryReport(
         **{name: getattr(history, name) for name in _OF_BOTH},
         better=history.better,
@@ -132,6 +144,36 @@ def _kept(history: History) -> tuple[list[Point], list[str]]:
         else:
             kept[point.event_id] = point
     return list(kept.values()), [f"Set aside: {_points(count)} {reason}." for reason, count in aside.items()]
+
+
+def _usual_doubts(points: Sequence[Point]) -> list[str]:
+    """Return the kinds of doubt that at least half of the points have."""
+    counts = Counter(kind for point in points for kind in _kinds(point))
+    return sorted(kind for kind, count in counts.items() if 2 * count >= len(points) and count >= FEWEST)
+
+
+def _kinds(point: Point) -> set[str]:
+    """Return the kinds of a point's doubts: their words before the first figure or colon."""
+    return {_FIGURES.split(doubt, maxsplit=1)[0].strip() or doubt for doubt in point.doubts}
+
+
+def _without(points: Sequence[Point], usual: Sequence[str]) -> list[Point]:
+    """Return the points without doubts of these kinds."""
+    return [
+        msgspec.structs.replace(point, doubts=[]) if point.doubts and _kinds(point) <= set(usual) else point
+        for point in points
+    ]
+
+
+def _doubted_alike(points: Sequence[Point], usual: Sequence[str], change: Change, places: Mapping[str, int]) -> bool:
+    """Return whether most rows near a change have the same of these doubts on both of its sides."""
+    sides = (
+        points[max(0, places[change.first] + 1 - _NEAR) : places[change.first] + 1],
+        points[places[change.last] : places[change.last] + _NEAR],
+    )
+    return all(
+        len({2 * sum(kind in _kinds(point) for point in side) >= len(side) for side in sides}) == 1 for kind in usual
+    )
 
 
 def _performance(history: History, points: Sequence[Point], restarts: Sequence[int]) -> _Found:

@@ -84,7 +84,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `id` names the change: the same history with more points gives the same id. `change` is after over before less one,
     `low` to `high` its 95 % interval. `level` is the first event of the new level: where the change is expected, the history
     restarts there. `evidence_before` and `evidence_after` are events on both sides, nearest first.
-    `votes` names the detectors that found it.
+    `votes` names the detectors that found it. `doubts` are kinds of doubt that most rows on both sides have.
     """
 
     id: str
@@ -115,6 +115,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence_before: list[str] = []
     evidence_after: list[str] = []
     votes: list[str] = []
+    doubts: list[str] = []
     configuration: str | None = None
     mode: str | None = None
     batch_size: int | None = None

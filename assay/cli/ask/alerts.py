@@ -244,6 +244,7 @@ def _facts(change: Change) -> list[list[str]]:
         ["range", f"{_end(change, 0)}  →  {_end(change, 1)}"],
         ["events", f"{change.first} → {change.last}, confirmed by {change.confirmed_by}"],
         ["causes", "\n".join(cause_words(cause) for cause in change.causes)],
+        *([["doubted", f"most rows on both sides: {', '.join(change.doubts)}"]] if change.doubts else []),
         ["before", _named(change.evidence_before)],
         ["after", _named(change.evidence_after)],
     ]

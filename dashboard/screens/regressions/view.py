@@ -296,6 +296,8 @@ def _evidence(change: Change, alert: Alert, at: int) -> None:
     others = distinct_causes([*first, *change.causes])[len(first) :]
     if others:
         st.caption("Changed with it too: " + escape(" · ".join(cause_words(cause) for cause in others[:6])) + ".")
+    if change.doubts:
+        st.caption(f"Most rows on both sides are suspect: {escape(', '.join(change.doubts))}.")
     path = triage_words.trend_path(change)
     if path:
         st.markdown(

@@ -113,12 +113,42 @@ def test_retraction_of_what_confirmed_removes_the_change():
 
 def test_doubted_points_confirm_nothing_and_hide_nothing():
     doubted = [msgspec.structs.replace(each, doubts=["throttled"]) for each in stepped()]
-    assert examine(history(doubted[:16] + doubted[16:])).changes == []
     assert examine(history(stepped()[:18] + doubted[18:])).changes == []
     mixed = [*stepped()[:20], doubted[20], *stepped()[21:]]
     (change,) = examine(history(mixed)).changes
     assert change.confirmed_by == "e21"
     assert "1 of 26" in examine(history(mixed)).warnings[0]
+
+
+def doubted(points, *doubts):
+    return [msgspec.structs.replace(each, doubts=list(doubts)) for each in points]
+
+
+def test_a_doubt_that_nearly_every_row_has_is_one_of_the_machine_and_the_change_names_it():
+    points = doubted(stepped(), "throttled: the same loop ran at 72% of its speed after the series")
+    points[5] = msgspec.structs.replace(points[5], doubts=[*points[5].doubts, "bimodal: 14% of the samples"])
+    report = examine(history(points))
+    (change,) = report.changes
+    assert (change.state, change.doubts) == ("worse", ["throttled"])
+    assert any("throttled" in warning for warning in report.warnings)
+    assert any("1 of 26" in warning for warning in report.warnings)
+
+
+@pytest.mark.parametrize("late", [True, False], ids=["load that begins", "load that ends"])
+def test_a_doubt_on_one_side_alone_makes_no_change(late):
+    quiet, loaded = series(QUIET, 0), doubted(series(HIGHER, len(QUIET)), "other work used 40% of the processors")
+    more = doubted(series(HIGHER, len(QUIET) + len(HIGHER)), "other work used 30% of the processors")
+    points = [*quiet, *loaded, *more]
+    if not late:
+        values = [each.value for each in reversed(points)]
+        doubts = [each.doubts for each in reversed(points)]
+        points = [
+            msgspec.structs.replace(each, value=value, doubts=doubt)
+            for each, value, doubt in zip(points, values, doubts, strict=True)
+        ]
+    report = examine(history(points))
+    assert report.changes == []
+    assert any("one side" in warning for warning in report.warnings)
 
 
 def test_expected_change_restarts_the_level():
