@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "BASES",
+    "BENCH_FLAGS",
     "CATEGORIES",
     "HARDWARE_KINDS",
     "IN_BROWSERS",
@@ -49,6 +50,17 @@ PLATFORMS = (
 )
 """Open list, in the order in which tables and colours show them."""
 
+BENCH_FLAGS = {
+    "sequence_length": "--sequence-lengths",
+    "image_size": "--image-sizes",
+    "images": "--images",
+    "audio_seconds": "--audio-seconds",
+    "frames": "--frames",
+    "input_tokens": "--input-tokens",
+    "output_tokens": "--output-tokens",
+    "steps": "--steps",
+}
+"""How `assay bench` calls each size."""
 IN_BROWSERS = ("wasm", "webgpu", "webnn")
 """Platforms of a page in a browser."""
 SECOND_RUNTIMES = {"onnxruntime": "cpu", "onnxruntime-cuda": "cuda"}

@@ -74,4 +74,5 @@ def _measured_by(change: Change) -> str:
         return f"--run {shlex.quote(shlex.join(words))} --check"
     words += ["--mode", change.mode] if change.mode and change.mode != "inference" else []
     words += ["--batch-sizes", str(change.batch_size)] if change.batch_size else []
+    words += change.bench
     return f"--run {shlex.quote(shlex.join(words) + ' --out {out}')} --metric {change.metric}"

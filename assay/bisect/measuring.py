@@ -167,7 +167,7 @@ def compiled(number: str) -> re.Pattern[str]:
 
 def _number(output: Path, measure: Measure) -> float:
     """Return the last number on stdout that the expression finds."""
-    text = output.read_text(errors="replace")
+    text = output.read_text(encoding="utf-8", errors="replace")
     matches = compiled(measure.number or LAST).findall(text)
     if not matches:
         printed = "nothing" if not text.strip() else f"no such number{tail(output)}"

@@ -262,6 +262,7 @@ def _change(history: History, points: Sequence[Point], places: tuple[int, int, i
     return Change(
         id=derived_uuid(hashlib.sha256(name.encode()).digest()),
         **{name: getattr(history, name) for name in _OF_BOTH},
+        bench=history.bench,
         kind="functional",
         state=state,
         before=passed,

@@ -46,7 +46,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The points of one metric of what `alike` names, in the order of time; `environments` by fingerprint.
 
     `metric` is a column of `domain.figures.FIGURES`, or the name of a test where `kind` is functional.
-    `restarts` are events at which an expected change begins a new level. `context` are points of pull requests: they are
+    `bench` are the words of `assay bench` for sizes and threads. `restarts` are events at which an expected change begins a new level. `context` are points of pull requests: they are
     shown, and confirm nothing.
     """
 
@@ -64,6 +64,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     configuration: str | None = None
     mode: str | None = None
     batch_size: int | None = None
+    bench: list[str] = []
     subject: str | None = None
     environments: dict[str, dict[str, Any]] = {}
     restarts: list[str] = []
@@ -84,7 +85,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `id` names the change: the same history with more points gives the same id. `change` is after over before less one,
     `low` to `high` its 95 % interval. `level` is the first event of the new level: where the change is expected, the history
     restarts there. `evidence_before` and `evidence_after` are events on both sides, nearest first.
-    `votes` names the detectors that found it. `doubts` are kinds of doubt that most rows on both sides have.
+    `votes` names the detectors that found it. `doubts` are kinds of doubt that most rows on both sides have,
+    `bench` the words of `assay bench` for sizes and threads.
     """
 
     id: str
@@ -116,6 +118,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence_after: list[str] = []
     votes: list[str] = []
     doubts: list[str] = []
+    bench: list[str] = []
     configuration: str | None = None
     mode: str | None = None
     batch_size: int | None = None

@@ -16,6 +16,7 @@ from domain.comparison.regression import FIRST_OF
 from domain.comparison.thresholds import MEASURING
 from domain.figures import FIGURES, described, figure_of
 from domain.history.history import History, Point
+from domain.vocabulary import BENCH_FLAGS
 
 __all__ = ["ALSO", "POINTS_NEEDED", "histories_of_rows", "row_order"]
 
@@ -85,8 +86,21 @@ def _history(points: Sequence[tuple[Row, Point]], metric: str, subjects: Mapping
         configuration=row["configuration"],
         mode=newest["mode"],
         batch_size=newest["batch_size"],
+        bench=_bench_words(newest),
         points=[point for _, point in points],
     )
+
+
+def _bench_words(subject: Row) -> list[str]:
+    """Return the words of `assay bench` for sizes and threads of a configuration."""
+    sizes = [(flag, subject.get(name)) for name, flag in BENCH_FLAGS.items()]
+    words = [
+        word
+        for flag, value in (*sizes, ("--threads", subject.get("threads")))
+        if value
+        for word in (flag, f"{value:g}")
+    ]
+    return [*words, "--compiled"] if subject.get("compiled") else words
 
 
 def _figure_point(row: Row, column: str) -> Point | None:

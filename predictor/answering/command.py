@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from domain.vocabulary import BENCH_FLAGS
 from predictor.answering.candidates import RUNTIMES
 from predictor.answering.context import AnswerContext
-from predictor.answering.option import BENCH_FLAGS, Option
+from predictor.answering.option import Option
 from predictor.answering.question import Question
 
 __all__ = ["command_of", "first_command", "predict_command", "verify_command"]

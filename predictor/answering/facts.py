@@ -17,14 +17,14 @@ from domain.catalogues.instances import Instance
 from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
 from domain.permissions import SHARED_SOURCE
 from domain.sharing.bundles import signer_of
-from domain.vocabulary import NO_EVIDENCE, PLATFORMS, PRECISIONS, STORED_ONLY, WEIGHT_BITS
+from domain.vocabulary import BENCH_FLAGS, NO_EVIDENCE, PLATFORMS, PRECISIONS, STORED_ONLY, WEIGHT_BITS
 from ingest.projection import Tables
 from ingest.projection.names import Names
 from ingest.sharing.trust import UNSIGNED, rank, trusted_signers
 from predictor.answering.call_evidence import PART_COLUMNS, part_names
 from predictor.answering.context import AnswerContext
 from predictor.answering.evidence import COLUMNS, chosen_sizes
-from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES
+from predictor.answering.option import SIZE_NAMES
 from predictor.answering.power_estimates import energy_at
 from predictor.answering.prices import Price, offers_at, priced
 from predictor.answering.question import Question

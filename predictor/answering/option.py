@@ -11,22 +11,9 @@ from domain.canonical import canonical, drop_nulls
 from domain.configuration import configuration_key
 from predictor.answering.prices import Hour
 
-__all__ = ["BENCH_FLAGS", "SIZE_NAMES", "Option"]
+__all__ = ["SIZE_NAMES", "Option"]
 
 SIZE_NAMES = Sizes.__struct_fields__
-
-
-BENCH_FLAGS = {
-    "sequence_length": "--sequence-lengths",
-    "image_size": "--image-sizes",
-    "images": "--images",
-    "audio_seconds": "--audio-seconds",
-    "frames": "--frames",
-    "input_tokens": "--input-tokens",
-    "output_tokens": "--output-tokens",
-    "steps": "--steps",
-}
-"""How `assay bench` calls each size."""
 
 
 # Thousands are alive at a time and none can be part of a cycle, so that the collector need not walk them.

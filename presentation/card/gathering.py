@@ -16,6 +16,7 @@ from domain.catalogues import models as model_catalogue
 from domain.catalogues.hardware import HardwareSpec, catalogue
 from domain.errors import AssayError, Unavailable, UnknownModel
 from domain.performance.kernel_figures import reached
+from domain.vocabulary import BENCH_FLAGS
 from presentation import formatting
 from presentation.answer_words import model_name
 from presentation.card.content import (
@@ -69,15 +70,6 @@ CLASSES: dict[str, tuple[CardModel, ...]] = {
     ),
 }
 """The classes of a card in order. Of each, the first model that was measured is shown, else the first."""
-_FLAGS = {
-    "sequence_length": "--sequence-lengths",
-    "image_size": "--image-sizes",
-    "images": "--images",
-    "audio_seconds": "--audio-seconds",
-    "frames": "--frames",
-    "input_tokens": "--input-tokens",
-    "output_tokens": "--output-tokens",
-}
 _PRECISIONS = ("fp32", "fp16", "bf16", "fp8", "int8")
 """Precisions whose peaks a card compares."""
 
@@ -85,7 +77,7 @@ _PRECISIONS = ("fp32", "fp16", "bf16", "fp8", "int8")
 def bench_command(model: CardModel) -> str:
     """Return the command that measures a call of a model."""
     sizes = {} if model.sizes is None else model.sizes.stated()
-    flags = [f"{_FLAGS[name]} {value:g}" for name, value in sizes.items() if name in _FLAGS]
+    flags = [f"{BENCH_FLAGS[name]} {value:g}" for name, value in sizes.items() if name in BENCH_FLAGS]
     return " ".join(["assay bench", model.id, *flags])
 
 

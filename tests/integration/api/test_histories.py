@@ -59,6 +59,18 @@ def test_one_history_goes_on_across_versions_drivers_and_machines(known, build):
     assert history.points[0].low == pytest.approx(0.99) and history.points[0].run_id == "run-1"
 
 
+def test_a_history_has_the_words_that_measure_it_again(known, build):
+    execution = {
+        "platform": "cpu",
+        "runtime": {"name": "torch", "version": "2.14.0"},
+        "precision": "fp32",
+        "threads": 3,
+    }
+    workload = {"mode": "inference", "scenario": "single_stream", "batch_size": 1, "sequence_length": 384}
+    (history,) = known([build.measurement(execution=execution | {"compiled": True}, workload=workload)])
+    assert history.bench == ["--sequence-lengths", "384", "--threads", "3", "--compiled"]
+
+
 def test_what_is_retracted_invalid_simulated_or_imported_is_no_point(known, build):
     gone = build.measurement(p50=9.0)
     imported = {"provenance": {"origin": "imported", "source": "paper"}}

@@ -159,7 +159,9 @@ def test_a_command_asks_for_a_second_runtime_by_its_name_and_for_versions_that_a
     assert " --good 2.12.0 --bad 2.13.0 " in bisect_command(alert(builds))
     other = made(versions=("onnxruntime 1.29.0", "onnxruntime 1.30.0"))
     assert "--package onnxruntime --overlay --good 1.29.0 --bad 1.30.0 " in bisect_command(alert(other))
-    assert "--platform onnxruntime" in bisect_command(alert(other))
+    sized = msgspec.structs.replace(other, bench=["--sequence-lengths", "384", "--threads", "1"])
+    assert "--platform onnxruntime" in bisect_command(alert(sized))
+    assert " --sequence-lengths 384 --threads 1 --out {out}" in bisect_command(alert(sized))
 
 
 def test_a_token_that_may_not_append_is_said_with_the_one_that_may(monkeypatch):
