@@ -156,7 +156,10 @@ def test_the_command_line_lists_shows_and_gives_states(typed, told, model):
     out, _ = typed("show", short)
     for word in ("+14.0% to +18.0%", "library torch 2.12.0 → 2.13.0", "e9", "19 Nov 2026", "e1 → e2, confirmed by e3"):
         assert word in out
-    assert f"assay bisect --package torch --good 2.12.0 --bad 2.13.0 --run 'assay bench {model} --platform cpu" in out
+    assert (
+        f"assay bisect --package torch --overlay --good 2.12.0 --bad 2.13.0 --run 'assay bench {model} --platform cpu"
+        in out
+    )
     assert json.loads(typed("show", short, "--json")[0])["id"] == alert_id(name)
     assert "acknowledged" in typed("acknowledge", short)[1]
     typed("fix", short, code=2)

@@ -389,7 +389,7 @@ def failures(service: Any, model: str) -> list[dict[str, Any]]:
 
 
 def selected(service: Any, statement: str) -> list[dict[str, Any]]:
-    table = service.query(statement)
+    table = service.query(statement, min_position=service.summary()["position"])
     names = [column["name"] for column in table["columns"]]
     return [dict(zip(names, row, strict=True)) for row in table["rows"]]
 

@@ -321,7 +321,7 @@ def test_every_route_that_writes_asks_for_a_scope(guarded):
     assert needs == {
         "append": {
             "POST /v1/events", "POST /v1/snapshots", "POST /v1/baselines", "POST /v1/audit", "POST /v1/imports", "POST /v1/shipped-data",
-            "POST /v1/shared",
+            "POST /v1/shared", "POST /v1/alerts/{alert_id}/state",
         },
         "jobs": {f"POST /v1/predictor/{verb}" for verb in ("train", "evaluate", "rollback", "replay")},
         "admin": {

@@ -18,7 +18,7 @@ from domain.errors import AssayError, NotFound, UsageError
 
 GOLDEN = sorted((Path(__file__).resolve().parents[2] / "golden").glob("*.json"))
 OF_THE_LOG = frozenset((
-    "position", "recorded_at", "first_position", "last_position", "finished_position", "last_seen",
+    "position", "recorded_at", "first_position", "last_position", "finished_position", "last_seen", "timing_id",
 ))  # fmt: skip
 """Columns in which two logs of the same events may differ; what says no time was last seen when it was recorded."""
 
@@ -212,8 +212,11 @@ def test_benchmark_files_and_badges(source, export):
     assert not (path.parent / "none.svg").exists() and not list(path.parent.glob("*.writing"))
 
 
-VOUCHED_FOR = {"assay.operation.performed.v1", "assay.predictor.trained.v1", "assay.predictor.chosen.v1"}
-VOUCHED_FOR_VIEWS = {"operations", "predictors", "predictor_choices"}
+VOUCHED_FOR = {
+    "assay.operation.performed.v1", "assay.predictor.trained.v1", "assay.predictor.chosen.v1", "assay.alert.raised.v1",
+    "assay.alert.changed.v1",
+}  # fmt: skip
+VOUCHED_FOR_VIEWS = {"alerts", "operations", "predictors", "predictor_choices"}
 """What a service says of itself, and what would need an artifact: these do not travel with a file of events."""
 
 
