@@ -106,6 +106,8 @@ def assert_kept(url: str, senders: Sequence[Sender]) -> int:
     assert len(set(acknowledged)) == len(acknowledged)
     with psycopg.connect(url) as connection:
         logged = [row[0] for row in connection.execute("SELECT id::text FROM event").fetchall()]
+        # Noisy latencies may raise alerts, which are events of the service's own.
+        raised = connection.execute("SELECT id::text FROM event WHERE type LIKE 'assay.alert.%'").fetchall()
     assert len(set(logged)) == len(logged)
-    assert set(acknowledged) == set(logged)
+    assert set(acknowledged) == set(logged) - {row[0] for row in raised}
     return len(logged)

@@ -140,6 +140,7 @@ def test_examples_and_views_of_ours_run_and_come_back(page: Any, dashboards: Any
         page.page.get_by_role("link", name="Recommend").click()
         with contextlib.suppress(Late):
             page.page.wait_for_url("**/recommend**", timeout=10_000, wait_until="commit")
+            page.page.get_by_role("heading", name="Recommend").wait_for(timeout=15_000)
             break
     page.page.get_by_role("heading", name="Recommend").wait_for()
     page.page.get_by_role("link", name="Query").click()
