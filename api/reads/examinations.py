@@ -32,7 +32,8 @@ class Examinations:
 
     def _report(self, history: History) -> HistoryReport:
         key = (history.alike, history.metric)
-        digest = (hash(tuple((point.event_id, point.value) for point in history.points)), tuple(history.restarts))
+        points = tuple((point.event_id, point.value, *point.doubts) for point in history.points)
+        digest = (hash(points), tuple(history.restarts))
         kept = self._reports.get(key)
         if kept is not None and kept[0] == digest:
             return kept[1]

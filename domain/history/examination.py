@@ -4,7 +4,7 @@ Points are in the order of time. Where the clock of a machine went backward, or 
 order of the log. A point in another unit, of another subject or of an event that was there before is set aside. A doubted
 point takes no part in a change: it confirms none and hides none. A doubt of a kind that at least half of the points have says
 something of the machine and nothing of a run: such points take part, and a change counts where the kind is as usual on
-one side of it as on the other. Each of these is told in a warning.
+one side of it as on the other. Each of these gives a warning.
 
 A test that passed fails from the first of `FAILURES` failures in a row; a test that fails now and then needs as many as it
 has in a row by chance once in a thousand runs. It passes again by the same rule.

@@ -337,7 +337,7 @@ def _draw(change: Change, lane: Lane) -> None:
 
 
 def _suspects(triage: Triage, at: int) -> None:
-    """List histories with points that are not as expected and are no change yet; nobody is told of them."""
+    """List histories with points that are not as expected and are no change yet; they raise no alert."""
     with guarded("Suspect points"):
         reports = asking.suspects(at, triage.model or None, triage.hw or None)
         if not reports:
