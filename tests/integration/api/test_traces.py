@@ -63,13 +63,18 @@ class Collector:
         return found
 
     def above(self, span: dict[str, Any]) -> list[str]:
-        """Return the names from the root of a span's trace down to the span."""
-        by_id = {each["id"]: each for each in self.spans if each["trace"] == span["trace"]}
+        """Return the names from the root of a span's trace down to the span, once every span above it has arrived."""
         names = [span["name"]]
-        while span["parent"]:
-            span = by_id[span["parent"]]
+        while parent := span["parent"]:
+            with self.arrived:
+                assert self.arrived.wait_for(lambda parent=parent: self._by_id(parent), WAIT_S), (names, span)
+            span = self._by_id(parent)
             names.insert(0, f"{span['service']}: {span['name']}")
         return names
+
+    def _by_id(self, span_id: str) -> dict[str, Any]:
+        """Return the span of this id, empty where it has not arrived."""
+        return next((each for each in self.spans if each["id"] == span_id), {})
 
 
 def _span(span: Any, service: str) -> dict[str, Any]:
