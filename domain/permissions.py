@@ -53,7 +53,7 @@ __all__ = [
 
 PREFIX = "assay_"
 """What every secret begins with."""
-Scope = Literal["append", "read", "jobs", "admin"]
+Scope = Literal["append", "read", "jobs", "work", "admin"]
 SCOPES: tuple[str, ...] = get_args(Scope)
 SERVICE_SOURCE = "urn:assay:service"
 """Source of the events that the service itself appends; from outside only an admin may use it."""

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from assay.client.choice import Choice, asked_devices, choice_of
-from assay.client.histories import Histories
+from assay.client.jobs import Jobs
 from assay.client.transport import BATCH_BYTES, BATCH_EVENTS, Json, batches, checked, decoded
 from domain import errors
 from domain.answers import CapacityAnswer, FleetPlan, Recommendation, Suggestions
@@ -24,7 +24,7 @@ from domain.answers.kernels import DeviceKernels
 __all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Client", "batches"]
 
 
-class Client(Histories):
+class Client(Jobs):
     """Talks to one Assay service. Every method raises an AssayError that names the field and the remedy."""
 
     # Writing

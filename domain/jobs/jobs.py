@@ -48,10 +48,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     A higher `priority` is claimed first. `at` is the earliest time. A worker tries a job `attempts` times in all.
     Where a job with the same plan and needs waits already, that one is returned, unless `again`.
-    `force` queues jobs that no worker that has reported could do.
+    `force` queues jobs that no worker that has reported could do. A submission that is sent again with the same `id`, a
+    UUID that the sender chose, is the same one.
     """
 
     jobs: list[JobRequest]
+    id: str | None = None
     name: str | None = None
     priority: int = 0
     at: datetime | None = None

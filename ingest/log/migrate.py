@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -14,7 +15,7 @@ from alembic.util.exc import CommandError
 
 from domain.errors import PartMissing, ServiceUnavailable, UsageError
 
-__all__ = ["downgrade", "head", "migrations", "revision", "sqlalchemy_url", "upgrade"]
+__all__ = ["downgrade", "head", "job_engine", "migrations", "revision", "sqlalchemy_url", "upgrade"]
 
 _UPGRADE_LOCK = 4_702_111_234_474_983_746
 """Two services that start at once must not both create the tables."""
@@ -43,7 +44,7 @@ def sqlalchemy_url(url: str) -> str:
 def upgrade(url: str, target: str = "head") -> str:
     """Bring the database at `url` to `target` and return the revision reached; ServiceUnavailable where it is away.
 
-    Safe to call by any number of processes at once: one migrates, the others wait and find it done.
+    Where procrastinate is installed, its tables are made or brought to its version too. Safe to call by any number of processes at once: one migrates, the others wait and find it done.
     """
     return _move(url, target, down=False)
 
@@ -70,11 +71,39 @@ def _move(url: str, target: str, *, down: bool) -> str:
                     field="revision",
                     remedy="`assay db revision` shows where it is; a downgrade goes to an earlier one.",
                 ) from error
+            if not down:
+                _upgrade_job_engine(connection)
             return MigrationContext.configure(connection).get_current_revision() or "base"
     except sa.exc.OperationalError as error:
         raise _away(error) from error
     finally:
         engine.dispose()
+
+
+def job_engine() -> Path | None:
+    """Return the folder of procrastinate's SQL; None where the package is not installed."""
+    spec = find_spec("procrastinate")
+    return Path(spec.origin).parent / "sql" if spec is not None and spec.origin else None
+
+
+def _upgrade_job_engine(connection: sa.Connection) -> None:
+    """Make procrastinate's tables, or run those of its migrations that the database does not have."""
+    folder = job_engine()
+    if folder is None or connection.execute(sa.text("SELECT to_regclass('job_engine')")).scalar() is None:
+        return
+    files = {path.name: path for path in sorted((folder / "migrations").glob("*.sql"))}
+    present = connection.execute(sa.text("SELECT migration FROM job_engine")).scalar()
+    missing = [path for name, path in files.items() if present is not None and name > present]
+    # Not through SQLAlchemy, which would take % for the beginning of a parameter.
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    for path in [folder / "schema.sql"] if present is None else missing:
+        driver.execute(path.read_text(encoding="utf-8"))
+    if present is None or missing:
+        statement = (
+            "INSERT INTO job_engine (migration) VALUES (:newest) ON CONFLICT (single) DO UPDATE SET migration = :newest"
+        )
+        connection.execute(sa.text(statement), {"newest": max(files)})
 
 
 def revision(url: str) -> str | None:

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     func,
     true,
 )
@@ -32,6 +33,13 @@ __all__ = [
     "browser_link",
     "browser_task",
     "event",
+    "job",
+    "job_engine",
+    "job_lease",
+    "job_needs",
+    "job_schedule",
+    "job_submission",
+    "job_worker",
     "log",
     "metadata",
     "signing_key",
@@ -207,3 +215,92 @@ alert_delivery = Table(
 )
 Index(None, alert_delivery.c.state, alert_delivery.c.due_at)
 Index(None, alert_delivery.c.alert)
+
+job_engine = Table(
+    "job_engine",
+    metadata,
+    Column("single", Boolean, primary_key=True, server_default=true(), comment="makes a second row impossible"),
+    Column("migration", Text, nullable=False, comment="the newest of procrastinate's migrations"),
+    CheckConstraint("single", name="job_engine_single_check"),
+)
+
+job_needs = Table(
+    "job_needs",
+    metadata,
+    Column("digest", Text, primary_key=True, comment="name of the queue of the jobs with these needs"),
+    Column("needs", Text, nullable=False, comment="JSON"),
+)
+
+job_submission = Table(
+    "job_submission",
+    metadata,
+    Column("id", UUID(as_uuid=False), primary_key=True),
+    Column("name", Text),
+    Column("author", Text, nullable=False),
+    Column("schedule", Text, comment="name of the schedule that made it"),
+    Column("submitted_at", DateTime(timezone=True), nullable=False),
+)
+
+job = Table(
+    "job",
+    metadata,
+    Column("id", UUID(as_uuid=False), primary_key=True),
+    Column("submission", UUID(as_uuid=False), ForeignKey("job_submission.id"), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("needs", Text, ForeignKey("job_needs.digest"), nullable=False),
+    Column("plan", Text, nullable=False, comment="JSON"),
+    Column("digest", LargeBinary, nullable=False, comment="SHA-256 of plan and needs"),
+    Column("priority", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False, server_default="0"),
+    Column("attempts", Integer, nullable=False),
+    Column("at", DateTime(timezone=True), comment="not before"),
+    Column("submitted_at", DateTime(timezone=True), nullable=False),
+    Column("started_at", DateTime(timezone=True)),
+    Column("ended_at", DateTime(timezone=True)),
+    Column("worker", Text),
+    Column("hardware", Text),
+    Column("reason", Text),
+    Column("cancelling", Boolean, nullable=False, server_default=false()),
+    Column("run_ids", ARRAY(Text), nullable=False, server_default="{}"),
+    Column("queue_id", BigInteger, comment="id in procrastinate_jobs; null once the job has ended"),
+)
+Index("job_submission_idx", job.c.submission)
+Index(None, job.c.state, job.c.id)
+Index(None, job.c.queue_id, postgresql_where=job.c.queue_id.is_not(None))
+Index(None, job.c.digest, postgresql_where=job.c.state == "waiting")
+
+job_lease = Table(
+    "job_lease",
+    metadata,
+    Column("id", UUID(as_uuid=False), primary_key=True),
+    Column("job", UUID(as_uuid=False), ForeignKey("job.id"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("token", Text, comment="id of the token that claimed it; null = none was needed"),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("ended_at", DateTime(timezone=True)),
+    Column("outcome", Text, comment="succeeded, failed, cancelled or expired"),
+    UniqueConstraint("job", "attempt", name="job_lease_job_attempt_key"),
+)
+Index(None, job_lease.c.expires_at, postgresql_where=job_lease.c.ended_at.is_(None))
+
+job_worker = Table(
+    "job_worker",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("description", Text, nullable=False, comment="JSON"),
+    Column("seen_at", DateTime(timezone=True), nullable=False),
+)
+
+job_schedule = Table(
+    "job_schedule",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("cron", Text, nullable=False),
+    Column("submission", Text, nullable=False, comment="JSON"),
+    Column("author", Text, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("next_at", DateTime(timezone=True), nullable=False),
+    Column("last_submission", UUID(as_uuid=False)),
+)

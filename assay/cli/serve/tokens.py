@@ -16,6 +16,7 @@ import rich_click as click
 from assay.cli.options import as_json
 from assay.cli.output import answers, grid, print_json, say
 from domain.errors import UsageError
+from domain.permissions import SCOPES
 from presentation import formatting
 
 __all__ = ["token"]
@@ -45,12 +46,12 @@ def _performed(store: Any, action: str, on: str, details: dict[str, Any]) -> Non
 
 @click.group()
 def token() -> None:
-    """Tokens: who may append, read, run jobs or administer; and the keys by which runners sign."""
+    """Tokens: who may append, read, submit jobs, work on them, or administer; and the keys by which runners sign."""
 
 
 @token.command("create", epilog="Example: assay token create ci --scope append --source assay-runner/ci --days 90")
 @click.argument("name")
-@click.option("--scope", "scopes", multiple=True, required=True, type=click.Choice(["append", "read", "jobs", "admin"]))
+@click.option("--scope", "scopes", multiple=True, required=True, type=click.Choice(SCOPES))
 @click.option("--source", help="With append: the only source it may append as.")
 @click.option(
     "--public-key",

@@ -132,17 +132,57 @@ def test_downgrade_of_an_empty_database_is_refused_in_a_sentence(home):
     assert refused.value.field == "revision" and "0001" in refused.value.detail
 
 
+def is_ours(name, kind, parents):
+    return kind != "table" or not name.startswith("procrastinate_")
+
+
 def test_the_migrations_make_the_schema_that_the_code_describes(database):
     assert migrate.upgrade(database.url) == migrate.head() == migrate.revision(database.url)
     engine = sa.create_engine(migrate.sqlalchemy_url(database.url), poolclass=sa.NullPool)
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        context = MigrationContext.configure(connection, opts={"include_name": is_ours})
+        assert compare_metadata(context, metadata) == []
 
 
 def test_a_downgrade_takes_the_log_away_and_an_upgrade_brings_it_back(database):
     assert migrate.downgrade(database.url, "base") == "base"
     assert migrate.revision(database.url) is None
     assert migrate.upgrade(database.url) == migrate.head()
+
+
+def engine_of(database):
+    """Return the recorded migration of procrastinate, and how many tables, functions and types it has."""
+    with psycopg.connect(database.url) as connection:
+        (row,) = connection.execute("SELECT (SELECT migration FROM job_engine)").fetchall()
+        (counts,) = connection.execute(
+            "SELECT (SELECT count(*) FROM pg_class WHERE relname LIKE 'procrastinate%' AND relkind = 'r'),"
+            " (SELECT count(*) FROM pg_proc WHERE proname LIKE 'procrastinate%'),"
+            " (SELECT count(*) FROM pg_type WHERE typname LIKE 'procrastinate%' AND typtype IN ('c', 'e'))"
+        ).fetchall()
+    return row[0], counts
+
+
+def test_the_queue_is_made_where_its_package_is_installed_later(database, monkeypatch):
+    migration, made = engine_of(database)
+    assert migration and min(made) > 0
+    migrate.downgrade(database.url, "0006")
+    monkeypatch.setattr(migrate, "find_spec", lambda name: None)
+    migrate.upgrade(database.url)
+    assert engine_of(database) == (None, (0, 0, 0))
+    monkeypatch.undo()
+    migrate.upgrade(database.url)
+    assert engine_of(database) == (migration, made)
+    migrate.upgrade(database.url)
+    assert engine_of(database) == (migration, made)
+
+
+def test_a_newer_queue_package_brings_its_migrations(database):
+    before = engine_of(database)
+    with psycopg.connect(database.url) as connection:
+        connection.execute("DROP FUNCTION procrastinate_trigger_function_status_events_update_v1 CASCADE")
+        connection.execute("UPDATE job_engine SET migration = '03.04.00_01_pre_add_retry_failed_job_procedure.sql'")
+    migrate.upgrade(database.url)
+    assert engine_of(database) == before
 
 
 def test_each_version_of_the_schema_has_the_digests_that_it_compares_by(database, append, build):
