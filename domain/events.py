@@ -28,6 +28,11 @@ __all__ = [
     "DATA_TYPES",
     "EVENT_LIMIT_BYTES",
     "HARDWARE_DESCRIBED",
+    "JOB_CANCELLED",
+    "JOB_FAILED",
+    "JOB_FINISHED",
+    "JOB_REQUESTED",
+    "JOB_STARTED",
     "KERNEL_MEASURED",
     "MEASUREMENT_FAILED",
     "MEASUREMENT_RECORDED",
@@ -77,6 +82,11 @@ BASELINE_NAMED = "assay.baseline.named.v1"
 SNAPSHOT_NAMED = "assay.snapshot.named.v1"
 ALERT_RAISED = "assay.alert.raised.v1"
 ALERT_CHANGED = "assay.alert.changed.v1"
+JOB_REQUESTED = "assay.job.requested.v1"
+JOB_STARTED = "assay.job.started.v1"
+JOB_FINISHED = "assay.job.finished.v1"
+JOB_FAILED = "assay.job.failed.v1"
+JOB_CANCELLED = "assay.job.cancelled.v1"
 
 DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     RUN_STARTED: payloads.RunStarted,
@@ -101,6 +111,11 @@ DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     SNAPSHOT_NAMED: payloads.SnapshotNamed,
     ALERT_RAISED: payloads.AlertRaised,
     ALERT_CHANGED: payloads.AlertChanged,
+    JOB_REQUESTED: payloads.JobRequested,
+    JOB_STARTED: payloads.JobStarted,
+    JOB_FINISHED: payloads.JobFinished,
+    JOB_FAILED: payloads.JobFailed,
+    JOB_CANCELLED: payloads.JobCancelled,
 }
 """The types we know and the structure of their data."""
 

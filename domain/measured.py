@@ -201,12 +201,17 @@ Revision = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^
 
 
 class RunContext(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """The state of the code that a run measured; `repository` is host and path, without scheme and credentials."""
+    """The state of the code that a run measured; `repository` is host and path, without scheme and credentials.
+
+    `job` and `attempt` name the job of the queue that the run was made for.
+    """
 
     repository: Revision | None = None
     branch: Revision | None = None
     commit: Revision | None = None
     pull_request: Revision | None = None
+    job: Revision | None = None
+    attempt: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
 
 
 class BranchStart(Shape, frozen=True, kw_only=True, omit_defaults=True):

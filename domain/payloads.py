@@ -1,6 +1,7 @@
 """The data of each event type (design, section 5).
 
-What they consist of is in `domain.measured`, and is named here too; those of alerts are in `domain.history.alerts`.
+What they consist of is in `domain.measured`, and is named here too; those of alerts are in `domain.history.alerts`,
+those of jobs in `domain.jobs.events`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import msgspec
 from domain.conditions import Conditions
 from domain.configuration import Count, Execution, Hardware, Identifier, Model, NonNegative, Positive, Word, Workload
 from domain.history.alerts import AlertChanged, AlertRaised
+from domain.jobs.events import JobCancelled, JobFailed, JobFinished, JobRequested, JobStarted
 from domain.measured import (
     BranchStart,
     Digest,
@@ -45,6 +47,11 @@ __all__ = [
     "Figure",
     "HardwareDescribed",
     "Imported",
+    "JobCancelled",
+    "JobFailed",
+    "JobFinished",
+    "JobRequested",
+    "JobStarted",
     "KernelMark",
     "KernelMeasured",
     "KernelMethod",

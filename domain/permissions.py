@@ -17,6 +17,11 @@ from domain.events import (
     ALIAS_DECLARED,
     BASELINE_NAMED,
     HARDWARE_DESCRIBED,
+    JOB_CANCELLED,
+    JOB_FAILED,
+    JOB_FINISHED,
+    JOB_REQUESTED,
+    JOB_STARTED,
     KERNEL_MEASURED,
     MEASUREMENT_FAILED,
     MEASUREMENT_RECORDED,
@@ -125,6 +130,11 @@ PERMISSIONS: dict[str, Permission] = {
     OPERATION_PERFORMED: Permission(None, "service"),
     ALERT_RAISED: Permission(None, "service"),
     ALERT_CHANGED: Permission(None, "service"),
+    JOB_REQUESTED: Permission(None, "service"),
+    JOB_STARTED: Permission(None, "service"),
+    JOB_FINISHED: Permission(None, "service"),
+    JOB_FAILED: Permission(None, "service"),
+    JOB_CANCELLED: Permission(None, "service"),
 }
 OTHER_TYPES = _OWN_FACT
 """What a type needs that is not ours."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
@@ -29,18 +30,26 @@ _KNOWN_PLATFORMS = (*PLATFORMS, *SECOND_RUNTIMES)
 _FORMS = "a platform such as cuda, memory=16GB, hardware=SLUG, os=linux, devices=2 or label=NAME"
 
 
+Name = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f](?:[^\x00-\x1f\x7f]*)$(?!\n)")
+]
+Bytes = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
+Devices = Annotated[int, msgspec.Meta(ge=1, le=1024)]
+Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=64)]
+
+
 class Needs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a machine must have. Every platform must work on the same device, with `memory_bytes` of memory.
 
     `devices` is how many of that device. `os` is the operating system's name in lower case: linux, darwin, windows.
     """
 
-    platforms: tuple[str, ...] = ()
-    memory_bytes: int | None = None
-    hardware: str | None = None
-    os: str | None = None
-    devices: int = 1
-    labels: tuple[str, ...] = ()
+    platforms: Names = ()
+    memory_bytes: Bytes | None = None
+    hardware: Name | None = None
+    os: Name | None = None
+    devices: Devices = 1
+    labels: Names = ()
 
     def __str__(self) -> str:
         parts = list(self.platforms)
@@ -61,22 +70,22 @@ class DeviceDescription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     `address` names it among the worker's devices, `count` is how many of it there are.
     """
 
-    address: str
-    hardware: str
-    platforms: tuple[str, ...]
-    memory_bytes: int | None = None
-    count: int = 1
+    address: Name
+    hardware: Name
+    platforms: Names
+    memory_bytes: Bytes | None = None
+    count: Devices = 1
 
 
 class WorkerDescription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A worker: a name that stays the same over its restarts, what was proved on its machine, and its labels."""
 
-    name: str
-    os: str
-    devices: tuple[DeviceDescription, ...]
-    labels: tuple[str, ...] = ()
-    assay: str | None = None
-    python: str | None = None
+    name: Name
+    os: Name
+    devices: Annotated[tuple[DeviceDescription, ...], msgspec.Meta(max_length=256)]
+    labels: Names = ()
+    assay: Name | None = None
+    python: Name | None = None
 
 
 def read_needs(text: str) -> Needs:

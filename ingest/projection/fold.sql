@@ -182,12 +182,14 @@ SELECT DISTINCT d.model.id, d.hardware.id FROM (
 INSERT INTO run
 SELECT position, event_id, source, attestation, time, recorded_at, d.run_id, d.kind, d.hardware, d.environment.fingerprint, d.plan,
     d.planned::BIGINT, d.provenance.origin, d.provenance.source, d.provenance.reference, d.provenance.licence,
-    d.context.repository, d.context.branch, d.context.commit, d.context.pull_request
+    d.context.repository, d.context.branch, d.context.commit, d.context.pull_request, d.context.job,
+    d.context.attempt::BIGINT
 FROM (
     SELECT *, from_json(body, '{"data": {"run_id": "VARCHAR", "kind": "VARCHAR", "hardware": "JSON",
         "environment": {"fingerprint": "VARCHAR"}, "plan": "JSON", "planned": "VARCHAR",
         "provenance": {"origin": "VARCHAR", "source": "VARCHAR", "reference": "VARCHAR", "licence": "VARCHAR"},
-        "context": {"repository": "VARCHAR", "branch": "VARCHAR", "commit": "VARCHAR", "pull_request": "VARCHAR"}}}').data AS d
+        "context": {"repository": "VARCHAR", "branch": "VARCHAR", "commit": "VARCHAR", "pull_request": "VARCHAR",
+        "job": "VARCHAR", "attempt": "VARCHAR"}}}').data AS d
     FROM batch WHERE type = 'assay.run.started.v1'
 ) ORDER BY position;
 
@@ -456,6 +458,33 @@ FROM (
     SELECT *, from_json(body, '{"data": {"alert": "VARCHAR", "state": "VARCHAR", "author": "VARCHAR", "reason": "VARCHAR",
         "gone": "JSON"}}').data AS d
     FROM batch WHERE type = 'assay.alert.changed.v1'
+) ORDER BY position;
+
+-- name: jobs_requested
+-- of: assay.job.requested.v1
+INSERT INTO job_requested
+SELECT position, event_id, source, time, recorded_at, d.job, d.submission, d.name, d.title, d.needs, d.priority::BIGINT,
+    d.attempts::BIGINT, d.author, d.schedule, d."at"::TIMESTAMPTZ, d.plan
+FROM (
+    SELECT *, from_json(body, '{"data": {"job": "VARCHAR", "submission": "VARCHAR", "name": "VARCHAR", "title": "VARCHAR",
+        "needs": "JSON", "priority": "VARCHAR", "attempts": "VARCHAR", "author": "VARCHAR", "schedule": "VARCHAR",
+        "at": "VARCHAR", "plan": "JSON"}}').data AS d
+    FROM batch WHERE type = 'assay.job.requested.v1'
+) ORDER BY position;
+
+-- name: jobs_changed
+-- of: assay.job.started.v1, assay.job.finished.v1, assay.job.failed.v1, assay.job.cancelled.v1
+INSERT INTO job_changed
+SELECT position, event_id, source, time, recorded_at, d.job,
+    CASE type WHEN 'assay.job.started.v1' THEN 'running' WHEN 'assay.job.finished.v1' THEN 'succeeded'
+        WHEN 'assay.job.cancelled.v1' THEN 'cancelled' ELSE if(d.waiting::BOOLEAN, 'waiting', 'failed') END,
+    d.attempt::BIGINT, d.worker, d.device, d.hardware, d.reason, d.run_ids, d.exit_code::BIGINT
+FROM (
+    SELECT *, from_json(body, '{"data": {"job": "VARCHAR", "attempt": "VARCHAR", "worker": "VARCHAR", "device": "VARCHAR",
+        "hardware": "VARCHAR", "reason": "VARCHAR", "waiting": "VARCHAR", "run_ids": ["VARCHAR"],
+        "exit_code": "VARCHAR"}}').data AS d
+    FROM batch WHERE type IN ('assay.job.started.v1', 'assay.job.finished.v1', 'assay.job.failed.v1',
+                              'assay.job.cancelled.v1')
 ) ORDER BY position;
 
 -- name: dead_letters

@@ -250,6 +250,10 @@ class Tables(State):
         """Return one row an alert, by the position at which it was raised; `changes` and `states` are JSON text."""
         return self._filtered("alerts", as_of, filters)
 
+    def jobs(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
+        """Return one row a job, by the position at which it was requested; `needs` and `plan` are JSON text."""
+        return self._filtered("jobs", as_of, filters)
+
     def event_type_counts(self) -> pa.Table:
         """Return how many events of each type came up to the position; `known` says whether this version knows the type."""
         at = self._at(None)

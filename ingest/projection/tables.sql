@@ -33,7 +33,7 @@ CREATE TABLE run (
     recorded_at TIMESTAMPTZ NOT NULL,
     run_id VARCHAR NOT NULL, kind VARCHAR, hardware JSON, environment_fingerprint VARCHAR, plan JSON, planned BIGINT,
     origin VARCHAR, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR,
-    repository VARCHAR, branch VARCHAR, commit VARCHAR, pull_request VARCHAR
+    repository VARCHAR, branch VARCHAR, commit VARCHAR, pull_request VARCHAR, job VARCHAR, attempt BIGINT
 );
 
 CREATE TABLE run_end (
@@ -279,6 +279,21 @@ CREATE TABLE alert_changed (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
     recorded_at TIMESTAMPTZ NOT NULL,
     alert VARCHAR NOT NULL, state VARCHAR NOT NULL, author VARCHAR NOT NULL, reason VARCHAR, gone JSON
+);
+
+CREATE TABLE job_requested (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    job VARCHAR NOT NULL, submission VARCHAR NOT NULL, name VARCHAR, title VARCHAR NOT NULL, needs JSON NOT NULL,
+    priority BIGINT NOT NULL, attempts BIGINT NOT NULL, author VARCHAR NOT NULL, schedule VARCHAR, not_before TIMESTAMPTZ,
+    plan JSON NOT NULL
+);
+
+CREATE TABLE job_changed (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    job VARCHAR NOT NULL, state VARCHAR NOT NULL, attempt BIGINT NOT NULL, worker VARCHAR, device VARCHAR, hardware VARCHAR,
+    reason VARCHAR, run_ids VARCHAR[], exit_code BIGINT
 );
 
 -- A column of kernel timings as a list: one value a row, or `values` and how often each stands (`runs`), or one value for

@@ -40,6 +40,8 @@ _PLAIN = (
     "snapshot",
     "alert_raised",
     "alert_changed",
+    "job_requested",
+    "job_changed",
     "measurement",
     "test",
     "kernel",

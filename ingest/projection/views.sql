@@ -73,7 +73,7 @@ SELECT
     run.environment_fingerprint, run.plan, run.planned, run.origin, run.provenance_source, run.reference, run.licence,
     last.position AS finished_position, last.time AS finished_at, last.outcome, last.measured, last.failed, last.tests,
     last.reason, void.reason AS retracted_because,
-    run.repository, run.branch, run.commit, run.pull_request
+    run.repository, run.branch, run.commit, run.pull_request, run.job, run.attempt
 FROM (FROM run QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY position) = 1) AS run
 LEFT JOIN (FROM run_end QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY position DESC) = 1) AS last USING (run_id)
 LEFT JOIN (
@@ -559,6 +559,44 @@ SELECT
     greatest(raised.last_at, changed.last_at) AS changed_at,
     raised.position, raised.event_id, raised.source, raised.time, raised.recorded_at
 FROM raised JOIN summary USING (alert) LEFT JOIN changed USING (alert);
+
+-- name: jobs
+-- A job that was requested again waits again, with further attempts. What it was about is said by its first request.
+WITH requested AS (
+    SELECT job, min(position) AS position, arg_min(event_id, position) AS event_id, arg_min(source, position) AS source,
+        arg_min(time, position) AS time, arg_min(recorded_at, position) AS recorded_at,
+        arg_min(submission, position) AS submission, arg_min(name, position) AS submission_name,
+        arg_min(title, position) AS title, arg_min(needs, position) AS needs, arg_min(priority, position) AS priority,
+        arg_max(attempts, position) AS attempts, arg_min(author, position) AS author,
+        arg_min(schedule, position) AS schedule, arg_min(not_before, position) AS not_before, arg_min(plan, position) AS plan,
+        max(position) AS last_position, max(recorded_at) AS last_at
+    FROM job_requested GROUP BY job
+), changed AS (
+    SELECT job, max(attempt) AS attempt, arg_max(state, position) AS state, max(position) AS last_position,
+        max(recorded_at) AS last_at, arg_max(coalesce(time, recorded_at), position) AS since,
+        arg_max_null(reason, position) AS reason, arg_max_null(exit_code, position) AS exit_code,
+        arg_max(worker, position) FILTER (WHERE state = 'running') AS worker,
+        arg_max(device, position) FILTER (WHERE state = 'running') AS device,
+        arg_max(hardware, position) FILTER (WHERE state = 'running') AS hardware,
+        arg_max(coalesce(time, recorded_at), position) FILTER (WHERE state = 'running') AS started_at,
+        flatten(list(run_ids ORDER BY position) FILTER (WHERE run_ids IS NOT NULL)) AS run_ids
+    FROM job_changed GROUP BY job
+), joined AS (
+    SELECT requested.* EXCLUDE (last_position, last_at), changed.* EXCLUDE (job, state, last_position, last_at),
+        greatest(requested.last_position, changed.last_position) AS last_position,
+        greatest(requested.last_at, changed.last_at) AS changed_at,
+        CASE WHEN changed.last_position > requested.last_position THEN changed.state ELSE 'waiting' END AS state,
+        coalesce(changed.last_position > requested.last_position, false) AS newest
+    FROM requested LEFT JOIN changed USING (job)
+)
+SELECT
+    job, submission, submission_name, title, state, needs, priority, coalesce(attempt, 0) AS attempt, attempts, worker, hardware,
+    device, coalesce(time, recorded_at) AS requested_at, not_before, started_at,
+    CASE WHEN state IN ('succeeded', 'failed', 'cancelled') THEN since END AS ended_at,
+    CASE WHEN newest THEN reason END AS reason, author, schedule, coalesce(run_ids, []) AS run_ids,
+    CASE WHEN newest THEN exit_code END AS exit_code, plan, last_position, changed_at,
+    position, event_id, source, time, recorded_at
+FROM joined;
 
 -- name: dead_letters
 SELECT * FROM dead_letter;

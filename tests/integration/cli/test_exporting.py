@@ -214,9 +214,10 @@ def test_benchmark_files_and_badges(source, export):
 
 VOUCHED_FOR = {
     "assay.operation.performed.v1", "assay.predictor.trained.v1", "assay.predictor.chosen.v1", "assay.alert.raised.v1",
-    "assay.alert.changed.v1",
+    "assay.alert.changed.v1", "assay.job.requested.v1", "assay.job.started.v1", "assay.job.finished.v1",
+    "assay.job.failed.v1", "assay.job.cancelled.v1",
 }  # fmt: skip
-VOUCHED_FOR_VIEWS = {"alerts", "operations", "predictors", "predictor_choices"}
+VOUCHED_FOR_VIEWS = {"alerts", "jobs", "operations", "predictors", "predictor_choices"}
 """What a service says of itself, and what would need an artifact: these do not travel with a file of events."""
 
 

@@ -15,6 +15,7 @@ from ingest.projection import facts
 from ingest.projection.projector import Projection
 from tests.alerts import change, raised, stated
 from tests.conftest import append_raw
+from tests.jobs import job_event
 
 
 @pytest.fixture
@@ -88,6 +89,13 @@ def everything(build):
         raised("b", [change("c3", -1.0, kind="functional")]),
         raised("a", [change("c4", 0.3, alike="other")]),
         stated("a", "acknowledged", "assay", gone=["c1"]),
+        job_event("requested", "a", at="2026-11-20T15:00:00Z"),
+        job_event("requested", "b", schedule="nightly"),
+        job_event("started", "a"),
+        job_event("failed", "a", reason="lost", waiting=True, run_ids=["run-1"]),
+        job_event("cancelled", "b"),
+        job_event("started", "a", attempt=2, worker="other"),
+        job_event("finished", "a", attempt=2, worker="other", run_ids=["run-2"], exit_code=0),
         timed,
         build.kernels(hardware="one", run_id="run-2"),
         build.kernels(m=(8, 8), latency_ms=(0.1, 0.11), hardware="one"),

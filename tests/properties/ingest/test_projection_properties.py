@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from domain.configuration import Configuration, Execution, Hardware, Model, Parallelism, Runtime, Workload
 from ingest.projection.fold import BATCH_SCHEMA, Folder, create
 from tests.alerts import change, raised, stated
+from tests.jobs import job_event
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 QUIET = settings(
@@ -60,7 +61,7 @@ def logs(draw: st.DrawFn, build) -> list[dict[str, object] | str]:
     for _ in range(draw(st.integers(1, 14))):
         kind = draw(
             st.sampled_from(
-                ["measurement", "measurement", "test", "alias", "void", "run", "alert", "unknown", "poison"]
+                ["measurement", "measurement", "test", "alias", "void", "run", "alert", "job", "unknown", "poison"]
             )
         )
         if kind == "measurement":
@@ -80,6 +81,9 @@ def logs(draw: st.DrawFn, build) -> list[dict[str, object] | str]:
             name, state = draw(NAMES), draw(st.sampled_from(["raised", "acknowledged", "withdrawn"]))
             about = [change(item, draw(st.floats(-1.0, 1.0))) for item in changes]
             events.append(raised(name, about) if state == "raised" else stated(name, state, "ada", gone=changes))
+        elif kind == "job":
+            change = draw(st.sampled_from(["requested", "started", "failed", "finished", "cancelled"]))
+            events.append(job_event(change, draw(NAMES)))
         elif kind == "unknown":
             events.append(build.event("acme.other.v1", {"x": draw(st.integers())}))
         else:
