@@ -25,6 +25,7 @@ from api.http.body import Timely, has_body
 from api.http.logs import CURRENT, RequestRecord, request_id
 from api.http.openapi import openapi
 from api.http.problems import EXCEPTION_HANDLERS
+from api.jobs import routes as jobs
 from api.lifespan import opened
 from api.routes import events, health, operations
 from api.routes.append import append_events
@@ -166,7 +167,7 @@ def create_app(settings: Settings | None = None) -> Service:
     """Return the service set up by `settings`, or by the environment; its parts open when the server starts it."""
     chosen = settings or Settings.from_environment()
     return Service(
-        [events.router, health.router, operations.router, *(_of_tables() if chosen.projects else [])],
+        [events.router, health.router, operations.router, jobs.router, *(_of_tables() if chosen.projects else [])],
         lifespan=[lambda app: opened(app, chosen)],
         guards=[guard],
         exception_handlers=EXCEPTION_HANDLERS,
@@ -241,4 +242,4 @@ async def end_streams(app: Litestar) -> None:
     """End the answers that would go on for ever, so that a server which waits for open answers can stop."""
     parts = getattr(app.state, "parts", None)
     if parts is not None:
-        await parts.positions.close()
+        await parts.end_waiting()

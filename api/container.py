@@ -6,7 +6,8 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from api.http.connections import ActivePeers
 from api.http.keys import KeyStore, SigningKeys
 from api.http.response_cache import ResponseCache
 from api.http.tokens import TokenStore
+from api.jobs.claims import Waiters
+from api.jobs.queue import JobQueue
 from api.settings import Settings
 from domain import spans
 from domain.errors import AssayError, PartMissing, ProjectionBehind, ServiceUnavailable, UsageError
@@ -29,7 +32,7 @@ from domain.events import Decoded
 from ingest.log.append import Appended, Expected
 from ingest.log.artifacts import ArtifactStore
 from ingest.log.coalescer import Coalescer
-from ingest.log.event_log import Archived, EventLog
+from ingest.log.event_log import Archived, EventLog, Transaction
 from ingest.log.postgres import Database
 from predictor.answering.table_cache import Reading, Readings
 
@@ -84,6 +87,8 @@ class Container:
         self.log = EventLog(database.url, archive=_Archived(settings.home, database.url))
         self.coalescer = Coalescer(self.append)
         self.positions = Positions(self.log)
+        self.jobs = JobQueue(settings, database, self.log, self.transaction)
+        self.waiters = Waiters()
         self.answered = ResponseCache()
         self._readings = Readings()
         self.circuit = Circuit(database.url, revive=database.server.start if database.server is not None else None)
@@ -186,6 +191,21 @@ class Container:
             self._projection.kick()
         self.positions.kick()
         return appended
+
+    @asynccontextmanager
+    async def transaction(self, deadline_s: float = COMMIT_S) -> AsyncIterator[Transaction]:
+        """Give a transaction on tables and log together, and tell those who follow the log; see EventLog.transaction."""
+        async with self.log.transaction(deadline_s) as transaction:
+            yield transaction
+        if transaction.appended:
+            if self._projection is not None:
+                self._projection.kick()
+            self.positions.kick()
+
+    async def end_waiting(self) -> None:
+        """End the answers that wait for something to happen: streams of positions, and claims of jobs."""
+        self.waiters.close()
+        await self.positions.close()
 
     def _diverged(self, divergence: Divergence) -> None:
         """Record in the log that it lost events which the tables held; called by the projector's thread."""

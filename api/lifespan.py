@@ -22,6 +22,7 @@ from api.http import logs
 from api.http.access import require_tokens
 from api.http.connections import CONNECTIONS, AddressLimit, connection_limit
 from api.http.tokens import TokenStore
+from api.jobs.claims import JobKeeper
 from api.settings import Settings
 from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable, unusable_file
 from ingest.log import migrate
@@ -88,6 +89,8 @@ async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
         await stack.enter_async_context(parts.access)
         await stack.enter_async_context(parts.coalescer)
         await stack.enter_async_context(parts.positions)
+        if settings.appends:
+            await stack.enter_async_context(JobKeeper(parts.jobs, parts.waiters))
         loaded = 0
         if settings.shipped_data and settings.role == "all":
             loaded = await load_into_empty(parts.log)
@@ -128,7 +131,7 @@ def _end_streams_at_the_end(container: Container) -> None:
     loop = asyncio.get_running_loop()
 
     def ending(*_: object) -> None:
-        asyncio.run_coroutine_threadsafe(container.positions.close(), loop)
+        asyncio.run_coroutine_threadsafe(container.end_waiting(), loop)
 
     # The loop's own handlers are woken through a file descriptor, whatever Python's handler is.
     signal.signal(signal.SIGTERM, ending)

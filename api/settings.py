@@ -21,6 +21,7 @@ LEVELS = ("debug", "info", "warning", "error")
 BODY_DEADLINE_S = 30.0
 IDLE_TIMEOUT_S = 30.0
 CONNECTIONS_PER_ADDRESS = 1024
+JOB_LEASE_S = 30.0
 _DURATION = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhd])", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -43,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `retrain_every_s` None means that the predictor is trained only when somebody asks for it. `rate` None means DEFAULT_RATE where tokens are configured and no limit where none is. `supervisor` is
     the process that started this worker: it waits for a Postgres that is away, ends with its supervisor, and leaves a file in `ready_folder` when it answers.
     A connection that sends no head of a request for `idle_timeout_s` is closed, and so are those that one address
-    holds beyond `connections_per_address`. `shipped_data` appends the evidence that ships to a log that is empty. `allowed_hosts` is the text of ASSAY_ALLOWED_HOSTS; see `hosts`.
+    holds beyond `connections_per_address`. `shipped_data` appends the evidence that ships to a log that is empty. A job whose worker is not heard of for `job_lease_s` is started again. `allowed_hosts` is the text of ASSAY_ALLOWED_HOSTS; see `hosts`.
     """
 
     home: Path
@@ -60,12 +61,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     idle_timeout_s: float = IDLE_TIMEOUT_S
     connections_per_address: int = CONNECTIONS_PER_ADDRESS
     shipped_data: bool = False
+    job_lease_s: float = JOB_LEASE_S
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read ASSAY_HOME, ASSAY_DATABASE_URL, ASSAY_ROLE, ASSAY_HOST, ASSAY_RATE_LIMIT, ASSAY_LOG_LEVEL,
         ASSAY_BODY_DEADLINE_S, ASSAY_RETRAIN_EVERY, ASSAY_ALLOWED_HOSTS,
-        ASSAY_IDLE_TIMEOUT_S, ASSAY_CONNECTIONS_PER_ADDRESS and ASSAY_SHIPPED_DATA; raise UsageError naming the one that is wrong.
+        ASSAY_IDLE_TIMEOUT_S, ASSAY_CONNECTIONS_PER_ADDRESS, ASSAY_SHIPPED_DATA and ASSAY_JOB_LEASE; raise UsageError naming the one that is wrong.
         """
         values = os.environ if environment is None else environment
         home = values.get("ASSAY_HOME")
@@ -81,6 +83,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             body_deadline_s=_seconds(values, "ASSAY_BODY_DEADLINE_S", BODY_DEADLINE_S),
             idle_timeout_s=_seconds(values, "ASSAY_IDLE_TIMEOUT_S", IDLE_TIMEOUT_S),
             connections_per_address=_count(values, "ASSAY_CONNECTIONS_PER_ADDRESS", CONNECTIONS_PER_ADDRESS),
+            job_lease_s=_seconds(values, "ASSAY_JOB_LEASE", JOB_LEASE_S),
             retrain_every_s=_every(values.get("ASSAY_RETRAIN_EVERY") or ""),
             supervisor=int(values["ASSAY_SUPERVISOR"]) if values.get("ASSAY_SUPERVISOR") else None,
             allowed_hosts=values.get(ALLOWED_HOSTS) or "",

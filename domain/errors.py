@@ -243,7 +243,7 @@ class NameTaken(AssayError):
 
 
 class StateConflict(AssayError):
-    """An alert cannot go from the state that it is in to the one that was asked for."""
+    """An alert or a job cannot go from the state that it is in to the one that was asked for, or a lease has ended."""
 
     type = "state-conflict"
     status = 409

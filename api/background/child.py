@@ -14,7 +14,7 @@ import signal
 import sys
 from asyncio.subprocess import Process
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -34,6 +34,7 @@ _SAID_BYTES = 16 * 2**10
 _PIECE_BYTES = 2**18
 _LOG = logging.getLogger(__name__)
 Json = dict[str, Any]
+Result = TypeVar("Result")
 
 
 class ChildAnswer(NamedTuple):
@@ -93,7 +94,7 @@ async def run(
     return ChildAnswer(document, content)
 
 
-async def unless_left(receive: Receive, work: Coroutine[Any, Any, ChildAnswer]) -> ChildAnswer:
+async def unless_left(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
     """Return what `work` gives; cancel it, which ends its child, and raise MalformedBody where the client leaves.
 
     `receive` is that of a request whose body was read whole.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from domain.jobs.needs import Needs, WorkerDescription
+from domain.jobs.needs import Name, Needs, WorkerDescription
 
 __all__ = [
     "ENDED",
@@ -33,6 +33,16 @@ JobState = Literal["waiting", "running", "succeeded", "failed", "cancelled"]
 """`waiting` also covers a job whose worker died and that will be started again; `cancelled` is final once its child has ended."""
 JOB_STATES: tuple[str, ...] = get_args(JobState)
 ENDED = ("succeeded", "failed", "cancelled")
+LONGEST_WAIT_S = 30.0
+"""How long a claim may wait for a job."""
+MOST_JOBS = 10_000
+"""Jobs of one submission."""
+
+JobUuid = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$(?!\n)")]
+Priority = Annotated[int, msgspec.Meta(ge=-1000, le=1000)]
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+ScheduleName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,98}[A-Za-z0-9._-])?$(?!\n)")]
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -40,7 +50,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     plan: dict[str, Any]
     needs: Needs = Needs()
-    title: str | None = None
+    title: Name | None = None
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -52,12 +62,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     UUID that the sender chose, is the same one.
     """
 
-    jobs: list[JobRequest]
-    id: str | None = None
-    name: str | None = None
-    priority: int = 0
-    at: datetime | None = None
-    attempts: int = 3
+    jobs: Annotated[list[JobRequest], msgspec.Meta(min_length=1, max_length=MOST_JOBS)]
+    id: JobUuid | None = None
+    name: Name | None = None
+    priority: Priority = 0
+    at: Moment | None = None
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=100)] = 3
     again: bool = False
     force: bool = False
 
@@ -127,8 +137,8 @@ class SubmissionProgress(msgspec.Struct, frozen=True, kw_only=True):
 class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`POST /v1/jobs/schedules`: a submission for every time of a cron expression (five fields, UTC)."""
 
-    name: str
-    cron: str
+    name: ScheduleName
+    cron: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     submission: Submission
 
 
@@ -160,12 +170,15 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """
 
     worker: WorkerDescription
-    wait_s: float = 0.0
-    busy: list[str] = []
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT_S)] = 0.0
+    busy: Annotated[list[Name], msgspec.Meta(max_length=256)] = []
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A job under a lease. The lease ends at `expires_at` unless a heartbeat renews it; `device` is where the needs are met."""
+    """A job under a lease. The lease ends at `expires_at` unless a heartbeat renews it; `device` is where the needs are met.
+
+    A heartbeat every `heartbeat_s` also tells in time that the job is to be cancelled.
+    """
 
     job: str
     lease: str
@@ -177,6 +190,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     lease_s: float
     expires_at: datetime
+    heartbeat_s: float = 5.0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,11 +203,12 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`POST /v1/work/claims/{lease}/finish`: how the attempt ended. 409 under a lease that has ended.
 
-    `failed` is tried again while attempts are left, unless `final`. `run_ids` are the runs whose events the attempt sent.
+    `failed` is tried again while attempts are left, unless `final`. `cancelled` without having been asked to says that the
+    worker stops: the job waits again, and the attempt does not count. `run_ids` are the runs whose events the attempt sent.
     """
 
     outcome: Literal["succeeded", "failed", "cancelled"]
-    reason: str | None = None
+    reason: Reason | None = None
     final: bool = False
-    run_ids: list[str] = []
-    exit_code: int | None = None
+    run_ids: Annotated[list[Name], msgspec.Meta(max_length=100)] = []
+    exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32)] | None = None

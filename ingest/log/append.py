@@ -18,10 +18,10 @@ from domain.events import Decoded
 from ingest.log.chain import CHAINED, EPOCH_US
 from ingest.log.schema import ORDERING_LOCK
 
-__all__ = ["Appended", "Expected", "append_batch"]
+__all__ = ["Appended", "Bodies", "Expected", "append_batch"]
 
 Status = Literal["accepted", "duplicate", "conflict"]
-Archived = Callable[[Sequence[int]], Awaitable[dict[int, str]]]
+Bodies = Callable[[Sequence[int]], Awaitable[dict[int, str]]]
 """Returns bodies by position that have left the database; one that has expired is left out."""
 
 _LOCK = "SELECT pg_advisory_xact_lock(%s)"
@@ -78,7 +78,7 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def append_batch(
-    connection: AsyncConnection[Any], events: Sequence[Decoded], archived: Archived, expected: Expected | None = None
+    connection: AsyncConnection[Any], events: Sequence[Decoded], archived: Bodies, expected: Expected | None = None
 ) -> list[Appended]:
     """Append the events in their order in one transaction, and return what became of each, after the commit.
 
@@ -148,7 +148,7 @@ async def _ask(
     return existing, _Head(drawn, bytes(chain), now - EPOCH_US), row[0] if row else 0
 
 
-async def _texts(connection: AsyncConnection[Any], positions: Sequence[int], archived: Archived) -> dict[int, str]:
+async def _texts(connection: AsyncConnection[Any], positions: Sequence[int], archived: Bodies) -> dict[int, str]:
     rows = await (await connection.execute(_BODIES, [positions])).fetchall()
     texts = {position: body for position, body in rows if body is not None}
     away = [position for position, body in rows if body is None]

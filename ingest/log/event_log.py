@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from hashlib import sha256
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, LiteralString, Protocol
 
 import msgspec
 import psycopg
@@ -19,12 +19,12 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from domain.errors import AssayError, Expired, ServiceUnavailable, TooBusy
 from domain.events import UUID, Attestation, Decoded
-from ingest.log.append import Appended, Expected, append_batch
+from ingest.log.append import Appended, Bodies, Expected, append_batch
 from ingest.log.artifacts import Artifact, ArtifactStore
 from ingest.log.chain import altered
 from ingest.log.postgres import SETTLE, UNSAFE, not_durable
 
-__all__ = ["Appended", "Archived", "EventLog", "Expected", "Stored"]
+__all__ = ["Appended", "Archived", "EventLog", "Expected", "Stored", "Transaction"]
 
 _COLUMNS = "position, id::text, type, source, subject, time, recorded_at, attestation, digest, body"
 _READ = f"SELECT {_COLUMNS} FROM event WHERE %s ORDER BY position LIMIT %%(limit)s"
@@ -80,6 +80,31 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
             )
         value: dict[str, Any] = msgspec.json.decode(self.body)
         return value
+
+
+class Transaction:
+    """A transaction of `EventLog.transaction`; `appended` counts the events that it adds to the log."""
+
+    def __init__(self, connection: AsyncConnection[Any], archived: Bodies) -> None:
+        self._connection = connection
+        self._archived = archived
+        self.appended = 0
+
+    async def fetch(self, statement: LiteralString, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement."""
+        cursor = await self._connection.execute(statement, values)
+        return await cursor.fetchall() if cursor.description is not None else []
+
+    async def copy(self, statement: LiteralString, rows: Iterable[Sequence[Any]]) -> None:
+        """Copy rows into a table."""
+        async with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for row in rows:
+                await copy.write_row(row)
+
+    async def append(self, events: Sequence[Decoded]) -> None:
+        """Append events; see EventLog.append."""
+        answers = await append_batch(self._connection, events, self._archived)
+        self.appended += sum(answer.status == "accepted" for answer in answers)
 
 
 class EventLog:
@@ -148,6 +173,22 @@ class EventLog:
             if self._unsafe:
                 raise not_durable(self._unsafe)
             return await append_batch(connection, events, self._archived, expected)
+
+    @asynccontextmanager
+    async def transaction(self, deadline_s: float | None = None) -> AsyncIterator[Transaction]:
+        """Give a transaction in which tables of this database change together with what is appended to the log.
+
+        It is committed at the end, and rolled back where the block raises. Append last: from then on every other writer waits.
+        """
+        async with self._connection(deadline_s) as connection:
+            if self._unsafe:
+                raise not_durable(self._unsafe)
+            async with connection.transaction():
+                yield Transaction(connection, self._archived)
+
+    async def fetch(self, statement: LiteralString, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement, committed."""
+        return await self._fetch(statement, values)
 
     async def read(
         self,
@@ -228,8 +269,7 @@ class EventLog:
     async def _fetch(self, statement: str, values: Any = None) -> list[tuple[Any, ...]]:
         async with self._connection() as connection:
             cursor = await connection.execute(statement, values)
-            rows: list[tuple[Any, ...]] = await cursor.fetchall()
-            return rows
+            return await cursor.fetchall() if cursor.description is not None else []
 
     async def _configure(self, connection: AsyncConnection[Any]) -> None:
         await connection.execute(SETTLE)
@@ -248,11 +288,11 @@ class EventLog:
         self._unsafe = [name for (name,) in rows]
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+    async def _connection(self, deadline_s: float | None = None) -> AsyncIterator[AsyncConnection[Any]]:
         try:
             async with self._pool.connection() as connection:
                 try:
-                    with _deadline(connection, self._deadline_s):
+                    with _deadline(connection, deadline_s or self._deadline_s):
                         yield connection
                 except AssayError:
                     raise

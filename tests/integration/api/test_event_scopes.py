@@ -323,7 +323,12 @@ def test_every_route_that_writes_asks_for_a_scope(guarded):
             "POST /v1/events", "POST /v1/snapshots", "POST /v1/baselines", "POST /v1/audit", "POST /v1/imports", "POST /v1/shipped-data",
             "POST /v1/shared", "POST /v1/alerts/{alert_id}/state",
         },
-        "jobs": {f"POST /v1/predictor/{verb}" for verb in ("train", "evaluate", "rollback", "replay")},
+        "jobs": {
+            *(f"POST /v1/predictor/{verb}" for verb in ("train", "evaluate", "rollback", "replay")),
+            "POST /v1/jobs", "POST /v1/jobs/{job_id}/cancel", "POST /v1/jobs/{job_id}/retry", "POST /v1/jobs/schedules",
+            "DELETE /v1/jobs/schedules/{name}",
+        },
+        "work": {"POST /v1/work/claims", "POST /v1/work/claims/{lease}/heartbeat", "POST /v1/work/claims/{lease}/finish"},
         "admin": {
             "POST /v1/projection/rebuild", "POST /v1/tokens", "DELETE /v1/tokens/{token_id}", "POST /v1/keys",
             "DELETE /v1/keys/{key_id}", "DELETE /v1/snapshots/{name}", "DELETE /v1/baselines/{name}", "DELETE /v1/shared/{name}",

@@ -1,0 +1,163 @@
+"""Claims that wait for a job, and the task that wakes them: of one process, without a thread or a connection for each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+import psycopg
+
+from api.background.background_task import BackgroundTask
+from api.jobs.queue import CHANNEL, JobQueue, Places
+from api.jobs.schedules import fire
+from domain.errors import AssayError, TooBusy
+from domain.jobs.jobs import Claim, ClaimRequest
+from ingest.log.postgres import SETTLE
+
+__all__ = ["JobKeeper", "Waiters", "wait_for_job"]
+
+MOST_WAITING = 4096
+TICK_S = 1.0
+"""How often expired leases, due schedules and jobs whose time has come are looked for."""
+AGAIN_S = 2.0
+_LOG = logging.getLogger(__name__)
+
+_TICK = """
+SELECT clock_timestamp(),
+    ARRAY(SELECT id::text FROM job_lease WHERE ended_at IS NULL AND expires_at <= clock_timestamp() ORDER BY expires_at LIMIT 1000),
+    ARRAY(SELECT name FROM job_schedule WHERE next_at <= clock_timestamp() ORDER BY next_at),
+    ARRAY(SELECT DISTINCT queue_name FROM procrastinate_jobs
+        WHERE status = 'todo' AND scheduled_at > %(since)s AND scheduled_at <= clock_timestamp())
+"""
+_NOW = "SELECT clock_timestamp()"
+
+
+class _Waiter:
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.woken: set[str] = set()
+        self.event = asyncio.Event()
+
+    def matches(self, queue: str) -> bool:
+        """Whether it may claim from a queue; of one that it does not know it has to find out."""
+        return queue in self.places.queues or queue not in self.places.existing
+
+
+class Waiters:
+    """The claims that wait. One is woken for a queue at a time, and wakes the next once it has a job from there.
+
+    So a job that comes makes one claim try, however many wait, and ten jobs make eleven.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[_Waiter, None] = {}
+        self._closed = False
+
+    def wake(self, queue: str) -> None:
+        """Wake the claim that has waited longest among those that may take a job from a queue."""
+        for waiter in self._waiting:
+            if waiter.matches(queue) and queue not in waiter.woken:
+                waiter.woken.add(queue)
+                waiter.event.set()
+                return
+
+    def wake_all(self) -> None:
+        """Wake every claim: what was heard may not be all."""
+        for waiter in self._waiting:
+            waiter.event.set()
+
+    def close(self) -> None:
+        """End the waiting of all, for good: the service stops."""
+        self._closed = True
+        self.wake_all()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the service stops."""
+        return self._closed
+
+    @contextmanager
+    def waiting(self, places: Places) -> Iterator[_Waiter]:
+        """Wait among the others; what it was woken for and did not try goes on to the next."""
+        if len(self._waiting) >= MOST_WAITING:
+            raise TooBusy(f"{MOST_WAITING:,} claims wait.", remedy="Retry after a second, or ask another node.")
+        waiter = _Waiter(places)
+        self._waiting[waiter] = None
+        try:
+            yield waiter
+        finally:
+            del self._waiting[waiter]
+            for queue in waiter.woken:
+                self.wake(queue)
+
+
+async def wait_for_job(queue: JobQueue, waiters: Waiters, request: ClaimRequest, token: str | None) -> Claim | None:
+    """Return a claim as soon as there is a job for a worker; None where none came within its `wait_s`."""
+    await queue.saw(request.worker)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + request.wait_s
+    while True:
+        places = await queue.places(request.worker, request.busy)
+        with waiters.waiting(places) as waiter:
+            claimed = await queue.claim(request.worker, places, token)
+            if claimed is not None:
+                waiter.woken.add(claimed[1])  # Where one job was there may be another.
+                return claimed[0]
+            left = until - loop.time()
+            if left <= 0 or waiters.closed:
+                return None
+            try:
+                await asyncio.wait_for(waiter.event.wait(), left)
+            except TimeoutError:
+                return None
+            waiter.woken.clear()
+
+
+class JobKeeper(BackgroundTask):
+    """Ends leases whose time is over, submits what schedules say, and wakes claims. Every node may have one.
+
+    It rests on the clock of Postgres alone, and each row is locked and looked at again before it is changed: it does not
+    matter how many nodes do so, whose clock is wrong, or when one of them was away.
+    """
+
+    def __init__(self, queue: JobQueue, waiters: Waiters) -> None:
+        self._queue = queue
+        self._waiters = waiters
+        self._since: datetime | None = None
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                if await self._queue.is_ready():
+                    await self._listen()
+            except (psycopg.Error, AssayError) as error:
+                _LOG.warning("the queue of jobs waits for Postgres: %s", error)
+            except Exception:
+                _LOG.exception("keeping the queue of jobs failed; it is tried again")
+            await asyncio.sleep(AGAIN_S)
+
+    async def _listen(self) -> None:
+        url = self._queue.log.url
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=5) as connection:
+            await connection.execute(SETTLE)
+            await connection.execute(f"LISTEN {CHANNEL}")
+            self._waiters.wake_all()
+            while True:
+                async for notification in connection.notifies(timeout=TICK_S):
+                    self._waiters.wake(notification.payload)
+                await self._tick(connection)
+
+    async def _tick(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        if self._since is None:
+            ((self._since,),) = await (await connection.execute(_NOW)).fetchall()  # type: ignore[assignment]
+        ((now, leases, schedules, due),) = await (await connection.execute(_TICK, {"since": self._since})).fetchall()
+        self._since = now  # type: ignore[assignment]
+        for queue in due:  # type: ignore[attr-defined]
+            self._waiters.wake(queue)
+        for lease in leases:  # type: ignore[attr-defined]
+            await self._queue.expire(lease)
+        for name in schedules:  # type: ignore[attr-defined]
+            await fire(self._queue, name)
