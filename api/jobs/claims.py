@@ -36,14 +36,23 @@ _NOW = "SELECT clock_timestamp()"
 
 
 class _Waiter:
-    def __init__(self, places: Places) -> None:
-        self.places = places
+    """A claim that waits: where it could do what, the queues that it was woken for, and those that it tries now."""
+
+    def __init__(self) -> None:
+        self.places = Places({}, frozenset())
         self.woken: set[str] = set()
+        self.trying: set[str] = set()
         self.event = asyncio.Event()
 
     def matches(self, queue: str) -> bool:
         """Whether it may claim from a queue; of one that it does not know it has to find out."""
         return queue in self.places.queues or queue not in self.places.existing
+
+    def begin(self) -> None:
+        """Begin a try for all that it was woken for; who wakes it from here on asks for another."""
+        self.trying |= self.woken
+        self.woken = set()
+        self.event.clear()
 
 
 class Waiters:
@@ -80,32 +89,35 @@ class Waiters:
         return self._closed
 
     @contextmanager
-    def waiting(self, places: Places) -> Iterator[_Waiter]:
-        """Wait among the others; what it was woken for and did not try goes on to the next."""
+    def waiting(self) -> Iterator[_Waiter]:
+        """Wait among the others; what it was woken for and did not try to the end goes on to the next."""
         if len(self._waiting) >= MOST_WAITING:
             raise TooBusy(f"{MOST_WAITING:,} claims wait.", remedy="Retry after a second, or ask another node.")
-        waiter = _Waiter(places)
+        waiter = _Waiter()
         self._waiting[waiter] = None
         try:
             yield waiter
         finally:
             del self._waiting[waiter]
-            for queue in waiter.woken:
+            for queue in waiter.woken | waiter.trying:
                 self.wake(queue)
 
 
 async def wait_for_job(queue: JobQueue, waiters: Waiters, request: ClaimRequest, token: str | None) -> Claim | None:
     """Return a claim as soon as there is a job for a worker; None where none came within its `wait_s`."""
-    await queue.saw(request.worker)
     loop = asyncio.get_running_loop()
     until = loop.time() + request.wait_s
-    while True:
-        places = await queue.places(request.worker, request.busy)
-        with waiters.waiting(places) as waiter:
-            claimed = await queue.claim(request.worker, places, token)
-            if claimed is not None:
-                waiter.woken.add(claimed[1])  # Where one job was there may be another.
-                return claimed[0]
+    with waiters.waiting() as waiter:
+        while True:
+            waiter.begin()
+            waiter.places = await queue.places(request.worker, request.busy)
+            claimed = await queue.claim(request.worker, waiter.places, token)
+            if claimed.claim is not None:
+                waiter.trying.add(claimed.queue)  # Where one job was there may be another.
+                return claimed.claim
+            if not claimed.is_current:
+                continue
+            waiter.trying = set()
             left = until - loop.time()
             if left <= 0 or waiters.closed:
                 return None
@@ -113,7 +125,6 @@ async def wait_for_job(queue: JobQueue, waiters: Waiters, request: ClaimRequest,
                 await asyncio.wait_for(waiter.event.wait(), left)
             except TimeoutError:
                 return None
-            waiter.woken.clear()
 
 
 class JobKeeper(BackgroundTask):

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         def __call__(self, deadline_s: float = ...) -> AbstractAsyncContextManager[Transaction]: ...
 
 
-__all__ = ["CHANNEL", "DEFER", "FURTHER_ATTEMPTS", "JobQueue", "Places", "job_event"]
+__all__ = ["CHANNEL", "DEFER", "FURTHER_ATTEMPTS", "Claimed", "JobQueue", "Places", "job_event"]
 
 CHANNEL = "assay_jobs"
 """Of NOTIFY; its payload is the queue in which a job waits."""
@@ -58,15 +58,13 @@ SEEN_S = 5.0
 """A worker that claims all the time is written down once in so many seconds."""
 
 _ENGINE = "SELECT migration FROM job_engine"
-_SEEN = """
-INSERT INTO job_worker AS worker (name, description, seen_at) VALUES (%(name)s, %(description)s, clock_timestamp())
-ON CONFLICT (name) DO UPDATE SET description = excluded.description, seen_at = excluded.seen_at
-WHERE worker.description <> excluded.description OR worker.seen_at < excluded.seen_at - make_interval(secs => %(seen_s)s)
-"""
-_NEEDS_COUNT = "SELECT count(*) FROM job_needs"
 _NEEDS = "SELECT digest, needs FROM job_needs"
 _CLAIM = """
-WITH fetched AS MATERIALIZED (
+WITH seen AS (
+    INSERT INTO job_worker AS worker (name, description, seen_at) VALUES (%(worker)s, %(description)s, clock_timestamp())
+    ON CONFLICT (name) DO UPDATE SET description = excluded.description, seen_at = excluded.seen_at
+    WHERE worker.description <> excluded.description OR worker.seen_at < excluded.seen_at - make_interval(secs => %(seen_s)s)
+), fetched AS MATERIALIZED (
     SELECT id, queue_name FROM procrastinate_fetch_job_v2(%(queues)s::varchar[], NULL) WHERE id IS NOT NULL
 ), claimed AS (
     UPDATE job SET state = 'running', attempt = attempt + 1, started_at = clock_timestamp(), worker = %(worker)s,
@@ -80,7 +78,8 @@ WITH fetched AS MATERIALIZED (
     SELECT %(lease)s, id, attempt, %(worker)s, %(token)s, clock_timestamp() + make_interval(secs => %(lease_s)s) FROM claimed
     RETURNING expires_at
 )
-SELECT id::text, title, plan, attempt, attempts, needs, device, hardware, started_at, expires_at FROM claimed, leased
+SELECT existing.count, id::text, title, plan, attempt, attempts, needs, device, hardware, started_at, expires_at
+FROM (SELECT count(*) FROM job_needs) AS existing LEFT JOIN (claimed CROSS JOIN leased) ON true
 """
 _RENEW = """
 WITH renewed AS (
@@ -93,7 +92,11 @@ SELECT expires_at, cancelling FROM renewed JOIN job ON job.id = renewed.job
 _LOCK_QUEUED = """
 SELECT 1 FROM procrastinate_jobs WHERE id = (SELECT queue_id FROM job WHERE id = %(job)s) FOR UPDATE
 """
-_JOB_OF = "SELECT job::text FROM job_lease WHERE id = %(lease)s"
+_LOCK_LEASED = """
+SELECT 1 FROM procrastinate_jobs WHERE id = (
+    SELECT queue_id FROM job JOIN job_lease AS lease ON lease.job = job.id WHERE lease.id = %(lease)s
+) FOR UPDATE
+"""
 _ATTEMPT = """
 SELECT job.id::text, job.queue_id, job.needs, lease.attempt, job.attempts, job.cancelling, job.reason, lease.worker,
     lease.token, lease.outcome, lease.expires_at <= clock_timestamp()
@@ -146,6 +149,14 @@ class Places(NamedTuple):
     existing: frozenset[str]
 
 
+class Claimed(NamedTuple):
+    """A claim and the queue that it came from, if there was a job; and whether the places knew all queues."""
+
+    claim: Claim | None
+    queue: str
+    is_current: bool
+
+
 class _Attempt(NamedTuple):
     """An attempt and its job, both locked; `is_late` says that the lease's time is over."""
 
@@ -182,6 +193,7 @@ class JobQueue:
         self._is_embedded = database.embedded
         self._is_ready = False
         self._needs: dict[str, Needs] = {}
+        self._is_current = False
         self._places: dict[tuple[WorkerDescription, tuple[str, ...]], Places] = {}
 
     async def require(self) -> None:
@@ -199,15 +211,10 @@ class JobQueue:
             self._is_ready = bool(await self.log.fetch(_ENGINE))
         return self._is_ready
 
-    async def saw(self, worker: WorkerDescription) -> None:
-        """Keep that a worker was heard of, and what it can do."""
-        description = msgspec.json.encode(worker).decode()
-        await self.log.fetch(_SEEN, {"name": worker.name, "description": description, "seen_s": SEEN_S})
-
     async def places(self, worker: WorkerDescription, busy: Sequence[str]) -> Places:
         """Return the queues that a worker may claim from."""
-        ((count,),) = await self.log.fetch(_NEEDS_COUNT)
-        if count != len(self._needs) or len(self._places) > PLACES_KEPT:
+        if not self._is_current or len(self._places) > PLACES_KEPT:
+            self._is_current = True
             rows = await self.log.fetch(_NEEDS)
             self._needs = {digest: msgspec.json.decode(needs, type=Needs) for digest, needs in rows}
             self._places = {}
@@ -216,25 +223,27 @@ class JobQueue:
             self._places[key] = _places(self._needs, worker, busy)
         return self._places[key]
 
-    async def claim(self, worker: WorkerDescription, places: Places, token: str | None) -> tuple[Claim, str] | None:
-        """Claim the first of the waiting jobs that the places allow and return it with its queue; None where none waits."""
-        if not places.queues:
-            return None
+    async def claim(self, worker: WorkerDescription, places: Places, token: str | None) -> Claimed:
+        """Claim the first of the waiting jobs that the places allow, and keep that the worker was heard of."""
         lease = str(uuid.uuid4())
         values = {
             "queues": list(places.queues),
             "devices": [device for device, _ in places.queues.values()],
             "hardware": [hardware for _, hardware in places.queues.values()],
             "worker": worker.name,
+            "description": msgspec.json.encode(worker).decode(),
+            "seen_s": SEEN_S,
             "token": token,
             "lease": lease,
             "lease_s": self.lease_s,
         }
         async with self.transaction() as transaction:
-            rows = await transaction.fetch(_CLAIM, values)
-            if not rows:
-                return None
-            ((job, title, plan, attempt, attempts, queue, device, hardware, started_at, expires_at),) = rows
+            ((count, *row),) = await transaction.fetch(_CLAIM, values)
+            is_current = count == len(places.existing)
+            self._is_current &= is_current
+            job, title, plan, attempt, attempts, queue, device, hardware, started_at, expires_at = row
+            if job is None:
+                return Claimed(None, "", is_current)
             data = JobStarted(job=job, attempt=attempt, worker=worker.name, device=device, hardware=hardware)
             await transaction.append([job_event(JOB_STARTED, data, started_at)])
         claim = Claim(
@@ -250,7 +259,7 @@ class JobQueue:
             expires_at=expires_at,
             heartbeat_s=min(self.lease_s / 3, HEARTBEAT_S),
         )
-        return claim, queue
+        return Claimed(claim, queue, is_current)
 
     async def heartbeat(self, lease: str, token: str | None) -> Heartbeat:
         """Renew a lease; StateConflict where it has ended or is another's."""
@@ -326,11 +335,9 @@ class JobQueue:
 
     async def _locked(self, transaction: Transaction, lease: str) -> _Attempt | None:
         """Return the attempt of a lease, with its rows locked; None where there is no such lease."""
-        rows = await transaction.fetch(_JOB_OF, {"lease": lease})
-        if not rows:
-            return None
-        await transaction.fetch(_LOCK_QUEUED, {"job": rows[0][0]})
-        return _Attempt(*(await transaction.fetch(_ATTEMPT, {"lease": lease}))[0])
+        await transaction.fetch(_LOCK_LEASED, {"lease": lease})
+        rows = await transaction.fetch(_ATTEMPT, {"lease": lease})
+        return _Attempt(*rows[0]) if rows else None
 
     async def _end(
         self, transaction: Transaction, lease: str, attempt: _Attempt, finish: Finish, outcome: str | None = None

@@ -13,6 +13,7 @@ from benchmarks.rows.growth import growing
 from benchmarks.rows.http_batches import http_batches
 from benchmarks.rows.http_single import http_single
 from benchmarks.rows.in_process import in_process
+from benchmarks.rows.job_queue import job_queue
 from benchmarks.rows.limits import limits
 from benchmarks.rows.ordering_lock import ordering_lock
 from benchmarks.rows.projection import projection
@@ -37,6 +38,7 @@ ROWS: dict[str, Row] = {
     "limits": limits,
     "ordering_lock": ordering_lock,
     "embedded": embedded,
+    "job_queue": job_queue,
     "rebuild": rebuild,
     "growth": growing,
     "comparison_large": comparison_large,

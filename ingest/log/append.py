@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import struct
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 from psycopg import AsyncConnection
+from psycopg.pq import TransactionStatus
 
 from domain.canonical import first_difference
 from domain.errors import ServiceUnavailable, VersionConflict
@@ -83,7 +85,8 @@ async def append_batch(
     """Append the events in their order in one transaction, and return what became of each, after the commit.
 
     `archived` is asked for the text of an event that came again in another spelling. VersionConflict where `expected`
-    does not hold; a batch that the log knows whole is a repeated one, and asks for no version.
+    does not hold; a batch that the log knows whole is a repeated one, and asks for no version. A transaction that has begun
+    on the connection is the one; whoever began it commits it.
     """
     if not events:
         return []
@@ -92,7 +95,8 @@ async def append_batch(
         first.setdefault(event.id, event)
     # Made before the lock is taken: nobody waits for what is only this writer's own work.
     rows = {event.id: _row(event) for event in first.values()}
-    async with connection.transaction():
+    begun = connection.info.transaction_status == TransactionStatus.INTRANS
+    async with contextlib.nullcontext() if begun else connection.transaction():
         existing, head, version = await _ask(connection, first, expected)
         if expected is not None and head.positions and version != expected.version:
             raise _moved(expected, version)

@@ -15,9 +15,9 @@ from api.http.tokens import TokenStore
 
 HERE = Path(__file__).resolve().parent
 SECONDS = int(os.environ.get("ASSAY_CONTRACT_SECONDS", "600"))
-ENDLESS = "stream|train|shipped-data"
-"""A stream never ends, a training takes seconds, and with all that ships in the log scores take longer than a request may: each
-has tests of its own."""
+ENDLESS = "stream|train|shipped-data|work/claims$"
+"""A stream never ends, a training takes seconds, a claim waits for a job, and with all that ships in the log scores take
+longer than a request may: each has tests of its own."""
 
 
 @pytest.fixture
