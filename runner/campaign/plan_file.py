@@ -42,11 +42,15 @@ class Entry(Sweep, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file. `budget_s` and `timeout_s` in s; `verify` and `benchmark` say what is done with the cases, in this order."""
+    """A file. `budget_s` and `timeout_s` in s; `verify` and `benchmark` say what is done with the cases, in this order.
+
+    `device` is one device of the platforms, as `assay detect` lists them.
+    """
 
     assay: Literal[1]
     sweeps: tuple[Entry, ...]
     name: str | None = None
+    device: str | None = None
     weights: Literal["auto", "pretrained", "random"] = "auto"
     budget_s: float = 5.0
     iterations: int | None = None
@@ -66,6 +70,7 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             *(_sweep(entry) for entry in self.sweeps),
             weights=self.weights,
             method=Method(budget_s=self.budget_s, iterations=self.iterations, percentile=self.percentile),
+            device=self.device,
             limit=self.limit,
             timeout_s=self.timeout_s,
             memory_limit_bytes=self.memory_limit_bytes,
