@@ -25,6 +25,7 @@ _OURS = frozenset(
         "cache",
         "calibration",
         "dashboard",
+        "jobs",
         "links",
         "migrated",
         "postgres",
@@ -79,6 +80,11 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     def calibration(self) -> Path:
         """Events of a calibration that is not complete."""
         return self.path / "calibration.ndjson"
+
+    @property
+    def jobs(self) -> Path:
+        """What workers of this machine have in hand."""
+        return self.path / "jobs"
 
     @property
     def cache(self) -> Path:

@@ -5,15 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import rich_click as click
+from rich.markup import escape
 
+from assay.cli.measure.submitting import job_requests, tell_submitted
 from assay.cli.options import AS_OF, NUMBERS, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.output_files import OutputFile, overwritable
 from domain.answers import DeviceSuggestions, SuggestedRun, Suggestions, answer_document
+from domain.jobs.jobs import JobRequest, Submission
+from domain.jobs.needs import Needs
 from domain.vocabulary import MODES
+
+if TYPE_CHECKING:
+    from assay.client import Client
 
 __all__ = ["suggest"]
 
@@ -49,6 +57,7 @@ Examples:
   assay suggest --budget 2h
   assay suggest bert-base-uncased gpt2 --budget 30m --platform cpu,openvino --out plan.yaml
   assay suggest --budget 1h --hardware nvidia-l4,intel-xeon-2c --json
+  assay suggest --budget 8h --submit                  # as jobs for the machines that run assay worker
   assay bench --plan plan.yaml"""
 )
 @click.argument("models", nargs=-1, metavar="[MODEL…]")
@@ -67,6 +76,7 @@ Examples:
     type=OutputFile(),
     help="Write the plan for `assay bench --plan`; of several devices one each, named by them.",
 )
+@click.option("--submit", is_flag=True, help="Queue the runs as jobs, each for the hardware that it is suggested on.")
 @overwritable
 @served
 @as_json
@@ -74,6 +84,7 @@ def suggest(
     models: tuple[str, ...],
     hardware: tuple[list[str], ...],
     out: Path | None,
+    submit: bool,
     force: bool,
     server: str | None,
     token: str | None,
@@ -85,20 +96,39 @@ def suggest(
     Open is what the MODELs, or the recorded recommendations and predictions, or else all traced models of the catalogue
     could be asked about and was not measured. Exit code 1 where nothing is worth a run.
     """
-    from assay.cli.connection import reading
+    from assay.cli.connection import connected, reading
 
     values = {name: value for name, value in flags.items() if value is not None}
     named = [slug for slugs in hardware for slug in slugs]
     if named:
         values["hardware"] = named[0] if named in (["own"], ["all"]) else named
-    with reading(server, token) as client:
+    # What ships answers a question, and has no queue.
+    with (connected if submit else reading)(server, token) as client:
         answer = client.suggest(models=list(models), **values)
+        submission = _submission(client, answer) if submit and answer.runs else None
+        submitted = client.submit_jobs(submission) if submission else None
     written = _written(out, answer, force=force) if out and answer.runs else {}
     if as_json:
-        print_json(answer_document(answer))
+        print_json({**answer_document(answer), **({"submitted": submitted} if submitted else {})})
     else:
-        _tell(answer, written)
+        _tell(answer, written, queued=submitted is not None)
+    if submission and submitted and not as_json:
+        tell_submitted(submitted, submission.jobs)
     return 0 if answer.runs or answer.calibrations else 1
+
+
+def _submission(client: Client, answer: Suggestions) -> Submission:
+    """Return the runs of every device as jobs, the best of each device first; each needs its device's hardware."""
+    from runner.campaign.plan_file import PlanFile
+
+    requests: list[JobRequest] = []
+    for device in answer.devices:
+        plan = msgspec.convert(answer_document(device.plan), PlanFile)
+        made, remarks = job_requests(client, plan, Needs(hardware=device.hardware))
+        requests += made
+        for remark in remarks:
+            say(f"[dim]{escape(remark)}[/dim]")
+    return Submission(jobs=requests, name="suggested")
 
 
 def _written(out: Path, answer: Suggestions, *, force: bool) -> dict[str, Path]:
@@ -140,7 +170,7 @@ def _sorted(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {name: [_sorted(item) for item in value] if name == "sweeps" else value for name, value in members}
 
 
-def _tell(answer: Suggestions, written: Mapping[str, Path]) -> None:
+def _tell(answer: Suggestions, written: Mapping[str, Path], *, queued: bool) -> None:
     console = answers()
     for note in answer.notes:
         say(f"[dim]{note}[/dim]")
@@ -158,13 +188,13 @@ def _tell(answer: Suggestions, written: Mapping[str, Path]) -> None:
         f"{questions.open} open answers of {questions.models} questions ({questions.source}); their expected error falls "
         f"from {expected.error_before:.0%} to {expected.error_after:.0%}."
     )
-    for device in answer.devices:
+    for device in () if queued else answer.devices:
         name = written.get(device.hardware, "plan.yaml")
         console.print(
             f"on {device.hardware}, about {_minutes(device.seconds)}: assay bench --plan {name}", soft_wrap=True
         )
-    if answer.runs and not written:
-        console.print("[dim]--out plan.yaml writes the plan[/dim]")
+    if answer.runs and not written and not queued:
+        console.print("[dim]--out plan.yaml writes the plan, --submit queues it for workers[/dim]")
 
 
 def _tell_calibrations(answer: Suggestions) -> None:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from assay.cli.measure.calibrating import calibrate_plan, calibrated_first, shown_calibration
 from assay.cli.measure.destination import both, destination
 from assay.cli.measure.endpoint import bench_endpoint, endpoint_options
-from assay.cli.measure.run_context import context_option, run_context
+from assay.cli.measure.run_context import context_option, end_with_worker, run_context
 from assay.cli.measure.run_output import progress
 from assay.cli.options import AMOUNTS, NUMBERS, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
@@ -306,6 +306,7 @@ def bench(
     With --endpoint what is already served is measured: its hardware is what you state, and rows say so.
     """
     del how["force"]
+    end_with_worker()
     code_state = run_context(context)
     if (code := bench_endpoint(how, out, resume, server, token, as_json=as_json, context=code_state)) is not None:
         return code

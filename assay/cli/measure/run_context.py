@@ -1,10 +1,14 @@
-"""The state of the code that a run measures: repository, branch, commit and pull request, from the CI's variables or git."""
+"""What a run is made for: the state of the code that it measures, from the CI's variables or git, and a worker's job."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
+import sys
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +22,14 @@ from domain.errors import PartMissing, UsageError
 if TYPE_CHECKING:
     from domain.payloads import RunContext
 
-__all__ = ["context_from_ci", "context_from_git", "context_option", "repository_name", "run_context"]
+__all__ = [
+    "context_from_ci",
+    "context_from_git",
+    "context_option",
+    "end_with_worker",
+    "repository_name",
+    "run_context",
+]
 
 Verb = TypeVar("Verb", bound=Any)
 WORDS = ("ci", "git", "none")
@@ -26,6 +37,10 @@ _SCP = re.compile(r"(?:[^@/\s]+@)?(?P<host>[A-Za-z0-9.-]+):(?P<path>[^\s:]+)")
 """An address of git without a scheme: git@github.com:acme/models.git."""
 _PULL = re.compile(r"refs/pull/(?P<number>\d+)/(?:merge|head)")
 _GIT_S = 10
+_CODE = ("repository", "branch", "commit", "pull_request")
+_JOB = ("ASSAY_JOB", "ASSAY_ATTEMPT")
+"""Variables that `assay worker` sets for the benchmarks that it starts."""
+_INTERRUPTED_S = 5.0
 
 
 def context_option(verb: Verb) -> Verb:
@@ -45,7 +60,36 @@ def context_option(verb: Verb) -> Verb:
 def run_context(
     choice: str, environment: Mapping[str, str] = os.environ, folder: Path | None = None
 ) -> RunContext | None:
-    """Return the context that `--context` asks for, None where nothing is known; UsageError for what it cannot say."""
+    """Return the context that `--context` asks for and the job of a worker's child, None where nothing is known.
+
+    Raises UsageError for what `--context` cannot say.
+    """
+    code = _code_state(choice, environment, folder)
+    job, attempt = (environment.get(name) for name in _JOB)
+    if not job or not attempt or not attempt.isdecimal():
+        return code
+    from domain.payloads import RunContext
+
+    return msgspec.structs.replace(code or RunContext(), job=job, attempt=int(attempt))
+
+
+def end_with_worker() -> None:
+    """In a worker's child, interrupt this process when standard input closes, which means that the worker is gone."""
+    if not os.environ.get(_JOB[0]):
+        return
+
+    def watch() -> None:
+        while os.read(0, 1):
+            continue
+        if sys.platform != "win32":
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(_INTERRUPTED_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="worker", daemon=True).start()
+
+
+def _code_state(choice: str, environment: Mapping[str, str], folder: Path | None) -> RunContext | None:
     if choice == "none":
         return None
     if choice == "ci":
@@ -136,21 +180,20 @@ def _context(**parts: str | None) -> RunContext | None:
         return True
 
     kept = {name: value for name, value in parts.items() if value and fits(value)}
-    return RunContext(**kept) if kept else None
+    return msgspec.convert(kept, RunContext) if kept else None
 
 
 def _typed(choice: str) -> RunContext:
     """Return a context of NAME=VALUE pairs between commas."""
     from domain.payloads import RunContext
 
-    names = RunContext.__struct_fields__
     pairs = [part.partition("=")[::2] for part in choice.split(",")]
-    unknown = [name for name, _ in pairs if name not in names]
+    unknown = [name for name, _ in pairs if name not in _CODE]
     if unknown or len({name for name, _ in pairs}) < len(pairs):
         raise UsageError(
             f"{choice!r} is no context.",
             field="context",
-            remedy=f"Say {', '.join(WORDS)}, or {'=…,'.join(names)}=…, each at most once.",
+            remedy=f"Say {', '.join(WORDS)}, or {'=…,'.join(_CODE)}=…, each at most once.",
         )
     parts = dict(pairs)
     if "repository" in parts:

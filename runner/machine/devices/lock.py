@@ -22,6 +22,10 @@ class DeviceLock:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
+    def fileno(self) -> int:
+        """Return the open file's number; a child that inherits it holds the lock as well."""
+        return self._descriptor
+
     def close(self) -> None:
         """Let others measure."""
         unlock(self._descriptor)

@@ -103,3 +103,12 @@ def test_typed_context_that_says_nothing_is_refused(typed):
     with pytest.raises(UsageError) as refused:
         run_context(typed, {})
     assert refused.value.field == "context"
+
+
+def test_runs_of_a_worker_name_its_job_beside_the_code():
+    job = {"ASSAY_JOB": "01a2", "ASSAY_ATTEMPT": "2"}
+    assert run_context("none", job) == RunContext(job="01a2", attempt=2)
+    assert run_context("branch=main", job) == RunContext(branch="main", job="01a2", attempt=2)
+    assert run_context("none", {"ASSAY_JOB": "01a2"}) is None
+    with pytest.raises(UsageError, match="context"):
+        run_context("job=01a2", {})
