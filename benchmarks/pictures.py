@@ -1,6 +1,6 @@
 """The pictures of docs/gallery.md, from a service of their own with the published measurements and those of data/: `make gallery`.
 
-`python -m benchmarks.pictures PAGE…` takes those of some pages alone. Only Trends and Regressions show what is made up (`benchmarks.story`).
+`python -m benchmarks.pictures PAGE…` takes those of some pages alone. Only Trends, Regressions and Jobs show what is made up (`benchmarks.story`).
 The same data and the same code give the same pictures, but for times of day; what a page looks like is looked at, not tested.
 """
 
@@ -26,6 +26,8 @@ from ingest.log.postgres import open_database
 MODEL, HARDWARE = "google-bert/bert-base-uncased", "nvidia-l4"
 TOLD = ("trends", "regressions")
 """Pages that have no story to tell of two days."""
+QUEUED = "jobs"
+"""The page of the queue, which is empty before the story fills it."""
 WATCHED_S = 60.0
 """How long the service may take to raise the story's alerts."""
 IMAGES = ROOT / "docs" / "images"
@@ -47,10 +49,14 @@ def main(pages: Sequence[str] = ()) -> int:
                     run = str(client.runs(kind="bench", limit=1)[0]["run_id"])
                 with dashboard(running.url, folder / "dashboard") as shown:
                     asked = ["--url", shown.url, "--hardware", HARDWARE, "--run", run, "--out", str(IMAGES)]
-                    found = [page for page in pages if page not in TOLD]
+                    found = [page for page in pages if page not in (*TOLD, QUEUED)]
                     made_up = [page for page in pages if page in TOLD]
                     if found:
                         gallery.main([*asked, "--model", MODEL, "--pages", *found])
+                    if QUEUED in pages:
+                        with Client(running.url) as client:
+                            story.queue_jobs(client)
+                        gallery.main([*asked, "--model", MODEL, "--pages", QUEUED])
                     if made_up:
                         with Client(running.url) as client:
                             client.wait_for(client.post_events(story.nights())["last_position"])

@@ -1,4 +1,5 @@
 """Made-up measurements of a model over a month, for the pictures of Trends and Regressions: those of data/ are of two days and have no history.
+A made-up queue of jobs is for the picture of Jobs.
 
 Two configurations, one a night: a driver makes one faster, a newer torch slower; a night with other load is suspect. They are
 posted after all other pictures are taken, to a service that goes with them, and docs/gallery.md says that they are made up.
@@ -12,7 +13,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-__all__ = ["ALERTS", "MODEL", "nights"]
+from assay.client import Client
+from domain.jobs.jobs import ClaimRequest, Finish, JobRequest, ScheduleRequest, Submission
+from domain.jobs.needs import DeviceDescription, WorkerDescription, read_needs
+
+__all__ = ["ALERTS", "MODEL", "nights", "queue_jobs"]
 
 MODEL = "example/encoder-made-up"
 FIRST = datetime(2026, 10, 20, 2, tzinfo=UTC)
@@ -58,3 +63,51 @@ def _measured(
         "specversion": "1.0", "id": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{run} {hardware}")), "source": "urn:assay:gallery",
         "type": "assay.measurement.recorded.v1", "time": began.isoformat(), "subject": MODEL, "data": data,
     }  # fmt: skip
+
+
+_WORKERS = (
+    ("rack-7-l4", "nvidia-l4", 24 * 2**30, "cuda onnxruntime-cuda"),
+    ("rack-7-xeon", "intel-xeon-2c", 64_000_000_000, "cpu openvino onnxruntime"),
+    ("desk-mini", "apple-m4", 16_000_000_000, "mps cpu"),
+)
+_DONE, _FAILED = 5, "out_of_memory: the device has 24 GB, and 31 GB were needed."
+
+
+def queue_jobs(client: Client) -> None:
+    """Submit jobs of made-up machines, some of them done, one failed, one that no machine can do."""
+    workers = [_worker(*row) for row in _WORKERS]
+    for worker in workers:
+        client.claim_job(ClaimRequest(worker=worker))
+    nightly = [
+        _job(model, platform, precision)
+        for model in ("bert-base-uncased", "vit-base-patch16-224", "gpt2")
+        for platform, precision in (("cuda", "fp16"), ("cpu", "fp32"), ("openvino", "bf16"), ("mps", "fp16"))
+    ]
+    submission = Submission(jobs=nightly, name="nightly")
+    client.submit_jobs(submission)
+    client.submit_jobs(Submission(jobs=[_job("gpt2", "rocm", "fp16")], name="suggested", force=True))
+    client.add_schedule(ScheduleRequest(name="nightly", cron="0 2 * * *", submission=submission))
+    for number in range(_DONE):
+        claim = client.claim_job(ClaimRequest(worker=workers[number % len(workers)]))
+        if claim is not None and number == 0:
+            client.finish_job(claim.lease, Finish(outcome="failed", reason=_FAILED, final=True, exit_code=1))
+        elif claim is not None:
+            client.finish_job(claim.lease, Finish(outcome="succeeded", exit_code=0))
+    for worker in workers[:2]:
+        client.claim_job(ClaimRequest(worker=worker))
+
+
+def _worker(name: str, hardware: str, memory_bytes: int, platforms: str) -> WorkerDescription:
+    device = DeviceDescription(
+        address="0", hardware=hardware, memory_bytes=memory_bytes, platforms=tuple(platforms.split())
+    )
+    return WorkerDescription(name=name, os="darwin" if "mini" in name else "linux", devices=(device,), assay="0.1")
+
+
+def _job(model: str, platform: str, precision: str) -> JobRequest:
+    plan = {
+        "assay": 1,
+        "sweeps": [{"models": [model], "platforms": [platform], "precisions": [precision], "batch_sizes": [8]}],
+    }
+    needs = read_needs(f"{platform},memory=2GB")
+    return JobRequest(plan=plan, needs=needs, title=f"{model} on {platform}, {precision}, batch 8")

@@ -79,6 +79,7 @@ PAGES = {
     "hardware": "hardware?id={hardware}",
     "predictor": "predictor?split=family",
     "query": "query?q={query}&kind=bar&x=platform&y=measurements&colour=precision",
+    "jobs": "jobs",
     "operations": "operations",
 }
 """By the stem of its files: the address of each picture."""

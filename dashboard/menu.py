@@ -36,6 +36,7 @@ MENU: dict[str, tuple[Entry, ...]] = {
     ),
     "Tools": (
         Entry("query", "Query", "database_search"),
+        Entry("jobs", "Jobs", "lan"),
         Entry("operations", "Operations", "monitor_heart", operators=True),
     ),
 }

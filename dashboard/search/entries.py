@@ -37,6 +37,7 @@ _KEYWORDS = {
     "hardware": "devices gpu cpu npu roofline catalogue specification",
     "predictor": "accuracy error calibration scores training decisions",
     "query": "sql tables views duckdb",
+    "jobs": "queue workers submissions schedules machines failed",
     "operations": "lag throughput dead letters tokens service health log",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -27,6 +28,8 @@ from dashboard.frame import (
     zone,
 )
 from dashboard.page_state import adopt, current, go, widget
+from dashboard.screens.jobs import query as jobs_query
+from dashboard.screens.jobs.words import sentence
 from dashboard.screens.overview.words import (
     PAGE,
     SPANS,
@@ -54,6 +57,7 @@ from dashboard.screens.trends import query as trends_query
 from dashboard.service import checked, client, decoded, kept
 from dashboard.tables.result_table import Column, result_table
 from domain.answers import Recommendation
+from domain.errors import AssayError
 from presentation import charts, formatting
 from presentation.charts.interval_chart import intervals
 
@@ -128,6 +132,8 @@ def _filled(glance: Glance, summary: Mapping[str, Any], at: int) -> None:
     answer = st.container(key="answer")
     best, worse = answer.container(), answer.container()
     with guarded("The last runs"):
+        if glance.as_of is None:
+            _queue()
         _last_runs(at, live=glance.as_of is None)
     with guarded("The details"):
         _folds(document, at)
@@ -282,6 +288,14 @@ def _next(at: int) -> None:
             f"{formatting.count(gap['families'])} families were never tried"
         )
         to_paste(str(gap["command"]))
+
+
+def _queue() -> None:
+    """Say how the queue stands, where a job runs or waits."""
+    with suppress(AssayError):
+        queue = jobs_query.queue()
+        if queue.counts.get("running") or queue.counts.get("waiting"):
+            st.markdown(f"[Jobs](jobs): {sentence(queue)}")
 
 
 def _health(health: Mapping[str, Any]) -> None:

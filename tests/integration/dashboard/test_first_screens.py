@@ -32,6 +32,7 @@ PAGES = {
     "hardware": f"hardware?id={L4}",
     "predictor": "predictor",
     "query": "query",
+    "jobs": "jobs",
     "operations": "operations",
 }
 """Each page as a reader meets it."""

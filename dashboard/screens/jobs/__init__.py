@@ -1,0 +1,1 @@
+"""Jobs: what waits, who works on it, and what failed."""
