@@ -15,6 +15,7 @@ __all__ = [
     "DEVICE",
     "NUMBERS",
     "OBJECTIVE",
+    "PART",
     "WORDS",
     "as_json",
     "engined",
@@ -147,6 +148,24 @@ class State(click.ParamType[int | str]):
         return text
 
 
+class Part(click.ParamType[tuple[int, int]]):
+    """`2/8`: a part of a plan and how many parts there are."""
+
+    name = "K/N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """Return both numbers; a part that is not there is wrong usage."""
+        if isinstance(value, tuple):
+            return value
+        number, _, count = str(value).partition("/")
+        if not (number + count).isascii() or not number.isdecimal() or not count.isdecimal():
+            self.fail(f"{value!r} is no part; write 2/8 for the second of eight", param, ctx)
+        if not 1 <= int(number) <= int(count):
+            self.fail(f"{value!r}: parts count from 1 to N; write 1/8 to 8/8", param, ctx)
+        return int(number), int(count)
+
+
+PART = Part()
 WORDS = Words()
 NUMBERS = Numbers()
 BATCHES = Batches()

@@ -93,6 +93,36 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The platforms in order, each once."""
         return tuple(dict.fromkeys(case.platform for case in self.cases))
 
+    def part(self, number: int, count: int) -> Plan:
+        """Return part `number`, from 1, of `count` parts of about equal size that together are the plan.
+
+        Cases of a model stay in one part where its border can move to theirs by a quarter of a part. Every machine that
+        reads the same plan deals it out alike. UsageError where the plan has fewer cases than parts.
+        """
+        if not 1 <= number <= count:
+            raise UsageError(f"there is no part {number} of {count}.", field="part", remedy="Give 1/N to N/N.")
+        total = len(self.cases)
+        if count > total:
+            raise UsageError(
+                f"the plan has {total} cases, which cannot be dealt out to {count} parts.",
+                field="part",
+                remedy=f"Give at most {total} parts.",
+            )
+        order = {model: place for place, model in enumerate(self.models)}
+        cases = sorted(self.cases, key=lambda case: order[case.model])
+        inner = [place for place in range(1, total) if cases[place].model != cases[place - 1].model]
+        borders = [0, *inner, total]
+        begin, end = (_border(share, total, count, borders) for share in (number - 1, number))
+        return msgspec.structs.replace(self, cases=tuple(cases[begin:end]))
+
+
+def _border(share: int, total: int, count: int, borders: Sequence[int]) -> int:
+    """Return where the first `share` of `count` parts end: at a border between models if one is near enough."""
+    even, near = share * total / count, total / count / 4
+    nearest = min(borders, key=lambda place: abs(place - even))
+    # Parts of one or two cases have no room to move: one of them could be left without any.
+    return nearest if total >= 2 * count and abs(nearest - even) <= near else share * total // count
+
 
 def make_plan(
     *sweeps: Sweep,

@@ -88,8 +88,8 @@ def read_plan(path: Path) -> PlanFile:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}.", field="plan", remedy="Check the path.") from error
-    if len(text) > _LIMIT_BYTES:
-        raise UsageError(f"{path} is over {_LIMIT_BYTES:,} characters.", field="plan", remedy="Split the plan.")
+    if len(text.encode()) > _LIMIT_BYTES:
+        raise UsageError(f"{path} is over {_LIMIT_BYTES:,} bytes.", field="plan", remedy="Split the plan.")
     try:
         # An alias of an alias of an alias … is a bomb, and no plan needs one.
         aliased = next((token for token in yaml.scan(text) if isinstance(token, yaml.AliasToken)), None)

@@ -63,6 +63,7 @@ _OF_THIS_MACHINE = (
     "verify_only",
     "benchmark_only",
     "dry_run",
+    "part",
 )
 _UNKNOWN = "unknown"
 

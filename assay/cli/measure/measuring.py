@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
-from click import get_current_context
-from click.core import ParameterSource
+from click import core, get_current_context
 from rich.markup import escape
 
 from assay.cli.measure.calibrating import calibrate_plan, calibrated_first, shown_calibration
@@ -17,7 +16,7 @@ from assay.cli.measure.destination import both, destination
 from assay.cli.measure.endpoint import bench_endpoint, endpoint_options
 from assay.cli.measure.run_context import context_option, end_with_worker, run_context
 from assay.cli.measure.run_output import progress
-from assay.cli.options import AMOUNTS, NUMBERS, WORDS, as_json, served
+from assay.cli.options import AMOUNTS, NUMBERS, PART, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.output_files import OutputFile, overwritable, resumable
 from domain.errors import UsageError
@@ -59,9 +58,8 @@ def expecting(record: Path | None, expect: Path | None, *, as_json: bool) -> Exp
     def settle(events: Sequence[dict[str, Any]], resumed: Path | None) -> int:
         tests = list(_tests([*_lines(resumed), *events]))
         differences = compare_tests(expected, tests) if expected else []
-        if expected:
-            for line in comparison_lines(differences):
-                say(escape(line)) if as_json else answers().print(line, highlight=False, markup=False, soft_wrap=True)
+        for line in comparison_lines(differences) if expected else ():
+            say(escape(line)) if as_json else answers().print(line, highlight=False, markup=False, soft_wrap=True)
         if record:
             with Staged(force=True) as staged:
                 write(staged.file(record), expectations_of(tests))
@@ -151,6 +149,7 @@ def _size(name: str, value: Any) -> str:
 _NAMED_APART = frozenset({"mode", "scenario"})
 _BESIDE_A_FILE = {
     "plan_file",
+    "part",
     "out",
     "resume",
     "verify_only",
@@ -251,6 +250,7 @@ Examples:
   assay bench vit-base-patch16-224 --mode training --optimizers adamw,sgd
   assay bench --models-set small --out here.ndjson
   assay bench --plan nightly.yaml --dry-run
+  assay bench --plan nightly.yaml --part 2/8 --out part-2.ndjson
   assay bench resnet-50 --platform openvino --calibrate
   assay bench bert-tiny --platform cpu,wasm,webnn --browser chromium,firefox
   assay bench resnet-50 --scenario server --target-qps 20 --target-latency 15
@@ -276,6 +276,7 @@ Examples:
     help="Measure on until this one is supported.",
 )
 @calibrated_first
+@click.option("--part", type=PART, help="Only part K of N of the cases, K from 1; the parts together are the plan.")
 @click.option("--low-memory", is_flag=True, help="Make weights in bf16 from the start: fp32 is measured as bf16.")
 @click.option("--verify-only", is_flag=True, help="Verify each configuration and measure none.")
 @click.option("--benchmark-only", is_flag=True, help="Measure only, also where the plan says to verify first.")
@@ -292,6 +293,7 @@ def bench(
     benchmark_only: bool,
     dry_run: bool,
     calibrate: bool,
+    part: tuple[int, int] | None,
     context: str,
     server: str | None,
     token: str | None,
@@ -312,7 +314,8 @@ def bench(
         return code
     if verify_only and benchmark_only:
         raise UsageError("contradicts --verify-only.", field="benchmark_only", remedy="Give one of them.")
-    plan, first_verify, then_measure = _plan(**how)
+    whole, first_verify, then_measure = _plan(**how)
+    plan = whole.part(*part) if part else whole
     if dry_run:
         return tell_plan(plan, as_json=as_json)
     steps = [(True, first_verify or verify_only), (False, then_measure and not verify_only)]
@@ -443,7 +446,7 @@ def _require_file_alone() -> None:
     context = get_current_context()
     for parameter in context.command.params:
         name = str(parameter.name)
-        if name not in _BESIDE_A_FILE and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        if name not in _BESIDE_A_FILE and context.get_parameter_source(name) is core.ParameterSource.COMMANDLINE:
             opt = parameter.opts[0] if parameter.opts[0].startswith("-") else "MODEL"
             raise UsageError(
                 f"{opt} is not heard beside --plan.",
@@ -455,10 +458,9 @@ def _require_file_alone() -> None:
 def _models(named: tuple[str, ...], models_set: str | None, category: str | None) -> list[str]:
     from runner.campaign.plan_file import chosen_models
 
-    chosen = chosen_models(named, models_set, category)
-    if not chosen:
-        raise UsageError("no model is named.", field="MODEL", remedy="Name models, or give --models-set or --category.")
-    return chosen
+    if chosen := chosen_models(named, models_set, category):
+        return chosen
+    raise UsageError("no model is named.", field="MODEL", remedy="Name models, or give --models-set or --category.")
 
 
 def _file(out: Path | None, resume: bool) -> Path | None:

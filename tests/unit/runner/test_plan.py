@@ -7,13 +7,17 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from domain.configuration import Workload
 from domain.errors import UnknownModel, UnknownPlatform, UnsupportedPrecision, UsageError
 from runner.campaign import bench, verify
 from runner.campaign.bench import Growth
-from runner.campaign.plan import Sweep, in_browsers, make_plan
+from runner.campaign.plan import Plan, Sweep, in_browsers, make_plan
 from runner.measure.stopping import Method
 from runner.models.sources import hub_problem
+from runner.protocol.tasks import Case
 from runner.spool import post, spool
 
 WHOLE = ("weights", "method", "limit", "timeout_s", "low_memory")
@@ -233,3 +237,65 @@ def test_an_option_browser_needs_a_name(option):
 def test_q4_is_another_word_for_int4():
     plan = make_plan(Sweep(models=("bert-tiny",), platforms=("wasm",), precisions=("q4",)), weights="random")
     assert [case.precision for case in plan.cases] == ["int4"]
+
+
+COUNTS = st.lists(st.integers(1, 12), min_size=1, max_size=8).flatmap(
+    lambda sizes: st.tuples(st.just(sizes), st.integers(1, sum(sizes)))
+)
+
+
+def dealt(sizes: list[int], count: int) -> tuple[Plan, list[Plan]]:
+    """A plan with so many cases of each model, two of its sweeps interleaved, and its parts."""
+    cases = [
+        Case(model=f"m{index}", platform="cpu", precision="fp32", workload=Workload(mode="inference", batch_size=batch))
+        for batch in range(1, max(sizes) + 1)
+        for index, size in enumerate(sizes)
+        if batch <= size
+    ]
+    whole = Plan(cases=tuple(cases), timeout_s=7)
+    return whole, [whole.part(number, count) for number in range(1, count + 1)]
+
+
+@given(COUNTS)
+def test_the_parts_together_are_the_plan_and_each_case_is_in_one(drawn: tuple[list[int], int]) -> None:
+    whole, parts = dealt(*drawn)
+    cases = [case for part in parts for case in part.cases]
+    assert len(cases) == len(whole.cases) and set(cases) == set(whole.cases)
+    assert all(part.timeout_s == 7 for part in parts)
+
+
+@given(COUNTS)
+def test_parts_are_of_about_equal_size_and_none_is_empty(drawn: tuple[list[int], int]) -> None:
+    whole, parts = dealt(*drawn)
+    even = len(whole.cases) / len(parts)
+    assert all(max(1, even / 2 - 1) <= len(part.cases) <= even * 1.5 + 1 for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count", "parts"),
+    [
+        ([3, 3], 2, [{"m0"}, {"m1"}]),
+        ([4, 5, 3], 3, [{"m0"}, {"m1"}, {"m2"}]),
+        ([8], 2, [{"m0"}, {"m0"}]),
+        ([1, 7], 2, [{"m0", "m1"}, {"m1"}]),
+        ([2, 2], 1, [{"m0", "m1"}]),
+    ],
+)
+def test_cases_of_a_model_stay_in_one_part_unless_the_parts_became_uneven(
+    sizes: list[int], count: int, parts: list[set[str]]
+) -> None:
+    assert [set(part.models) for part in dealt(sizes, count)[1]] == parts
+
+
+def test_smaller_sizes_of_a_model_stay_before_larger_ones() -> None:
+    for part in dealt([5, 4, 6], 2)[1]:
+        for model in part.models:
+            sizes = [case.workload.batch_size for case in part.cases if case.model == model]
+            assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize(("number", "count"), [(0, 2), (3, 2), (-1, 2), (1, 5), (1, 0)])
+def test_part_that_cannot_be_is_refused(number: int, count: int) -> None:
+    with pytest.raises(UsageError) as refused:
+        plan(batch_sizes=(1, 2)).part(number, count)
+    assert refused.value.field == "part" and refused.value.remedy
