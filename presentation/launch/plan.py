@@ -15,7 +15,7 @@ from presentation import formatting
 from presentation.answer_words import device_name, evidence_words
 from presentation.launch.commands import Command, bench, serve
 
-__all__ = ["Plan", "machine_of", "plan_of"]
+__all__ = ["RESOURCES", "Plan", "machine_of", "plan_of", "slug"]
 
 RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/xe"}
 """Names under which the device plugins of Kubernetes hand out GPUs, by vendor."""
@@ -95,7 +95,7 @@ def plan_of(answer: Recommendation) -> Plan:
         assumed.append("the GPU is part of the processor, and the node has no other")
     devices = option.hardware_count or 1
     return Plan(
-        name=_slug(answer.model),
+        name=slug(answer.model),
         model=answer.model,
         option=option,
         command=command,
@@ -212,8 +212,8 @@ def _price_comments(option: RankedOption) -> list[str]:
     return [f"Price: {machines}{name}{place}, {hour} an hour{spot}, {dated}{doubt} ({price.basis})."]
 
 
-def _slug(model: str) -> str:
-    """Return a name that Kubernetes, Slurm and clouds accept: letters, digits and dashes, 40 at the most."""
+def slug(model: str) -> str:
+    """Return a name of a model or a plan that Kubernetes, Slurm and clouds accept: letters, digits and dashes, 40 at the most."""
     words = re.sub(r"[^a-z0-9]+", "-", model.rpartition("/")[2].lower()).strip("-")
     return f"assay-{words}"[:40].rstrip("-")
 

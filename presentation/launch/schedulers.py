@@ -13,7 +13,7 @@ import yaml
 from domain.errors import UsageError
 from presentation.launch.plan import NAMED_INSTANCES, Plan, machine_of
 
-__all__ = ["commented", "kubernetes", "skypilot", "slurm"]
+__all__ = ["HOURS", "as_yaml", "commented", "kubernetes", "skypilot", "slurm"]
 
 WIDTH = 96
 HOURS = "04:00:00"
@@ -55,7 +55,8 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _yaml(*documents: dict[str, Any]) -> str:
+def as_yaml(*documents: dict[str, Any]) -> str:
+    """Return documents of YAML that read back as they are, whatever their texts hold."""
     return "---\n".join(
         yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000) for document in documents
     )
@@ -86,7 +87,7 @@ def kubernetes(plan: Plan) -> str:
     }
     use = ["Use: kubectl apply -f this-file. A gated model needs the secret hf-token with the key token."]
     if not command.port:
-        return _head(plan, *use, f"Then: kubectl logs -f job/{plan.name}") + _yaml(workload)
+        return _head(plan, *use, f"Then: kubectl logs -f job/{plan.name}") + as_yaml(workload)
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -96,7 +97,7 @@ def kubernetes(plan: Plan) -> str:
             "ports": [{"name": "http", "port": command.port, "targetPort": "http"}],
         },
     }
-    return _head(plan, *use) + _yaml(workload, service)
+    return _head(plan, *use) + as_yaml(workload, service)
 
 
 def _pod(plan: Plan) -> dict[str, Any]:
@@ -162,7 +163,7 @@ def skypilot(plan: Plan) -> str:
     use = [f"Use: sky launch -c {plan.name} --env HF_TOKEN this-file. It costs until sky down {plan.name}."]
     if command.port:
         use.append(f"No port is opened to the world: ssh -L {command.port}:localhost:{command.port} {plan.name}")
-    return _head(plan, *use) + _yaml(task)
+    return _head(plan, *use) + as_yaml(task)
 
 
 def slurm(plan: Plan) -> str:

@@ -15,6 +15,7 @@ import rich_click as click
 from rich.markup import escape
 from rich.text import Text
 
+from assay.cli.measure.job_export import export
 from assay.cli.measure.submitting import SHOWN, job_requests, needs_option, tell_submitted
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say, shortened
@@ -431,3 +432,6 @@ def _tell_schedule(schedule: Schedule) -> None:
         f"schedule {escape(schedule.name)}: {formatting.count(schedule.jobs)} jobs at {escape(schedule.cron)} (UTC), "
         f"next {formatting.when(schedule.next_at)}"
     )
+
+
+jobs.add_command(export)
