@@ -90,3 +90,20 @@ def test_events_measured_while_the_link_is_cut_arrive_when_they_are_posted(clust
         cluster.inside("node1", *words, ASSAY_SERVER=cluster.url, ASSAY_TOKEN_FILE=str(token))
     assert len(spooled) == 2 and in_the_log(cluster) == before | spooled
     figures(f"{len(spooled)} measurements of a run without a link, all in the log after assay post")
+
+
+def test_run_is_interrupted_before_its_time_ends_and_its_events_arrive(cluster: SlurmCluster, figures) -> None:
+    plan = (
+        PLAN.replace("iterations: 5", "budget_s: 3600")
+        .replace("tiny\\n", "long\\n")
+        .replace(", vit-tiny-patch16-224", "")
+    )
+    job = cluster.submit(exported(cluster, plan, "long"), "--time=4")
+    (task,) = cluster.ended(job)
+    assert task["JobState"] == "FAILED", task
+    (file,) = cluster.shared.glob(f"*-{job}-*.ndjson")
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    (ended,) = [each for each in events if each["type"] == "assay.run.finished.v1"]
+    rows = cluster.query(f"SELECT outcome FROM runs WHERE run_id = '{ended['data']['run_id']}'")
+    assert [row["outcome"] for row in rows] == ["interrupted"]
+    figures(f"a run that Slurm interrupts after {task['RunTime']} of {task['TimeLimit']} has sent its events")
