@@ -45,12 +45,8 @@ def checked_database(settings: Settings) -> Database:
     try:
         if database.embedded:
             migrate.upgrade(database.url)
-        elif migrate.revision(database.url) != migrate.head():
-            raise ServiceUnavailable(
-                "the schema of the database is not the one of this version.",
-                field="ASSAY_DATABASE_URL",
-                remedy="Run `assay db upgrade` once.",
-            )
+        else:
+            migrate.require_current(database.url)
         require_tokens(settings, TokenStore(database.url))
     except BaseException:
         database.close()

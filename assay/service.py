@@ -22,10 +22,10 @@ import msgspec
 
 from assay.client import Client
 from assay.home import Home, own, running
-from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable, UsageError
+from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable, UsageError, error_document, error_of
 from domain.operating_system import require_service_support
 
-__all__ = ["Settings", "ephemeral", "free_port", "serve", "started", "up"]
+__all__ = ["Settings", "ephemeral", "free_port", "last_words", "report_failure", "serve", "started", "up"]
 
 _LOG = logging.getLogger(__name__)
 START_SECONDS = 60.0
@@ -82,7 +82,7 @@ def serve(settings: Settings, *, until_stdin_closes: bool = False) -> None:
         runner.run(_serve_here(settings, until_stdin_closes=until_stdin_closes))
 
 
-def require_free(host: str, port: int) -> None:
+def require_free(host: str, port: int, option: str = "--port") -> None:
     """Raise ServiceUnavailable where something listens on the port already, and goes on to."""
     # Workers of a service that was killed end by themselves, and hold the port for that moment.
     until = time.monotonic() + RELEASE_SECONDS
@@ -91,7 +91,7 @@ def require_free(host: str, port: int) -> None:
             raise ServiceUnavailable(
                 f"{host}:{port} cannot be listened on: {problem.strerror}.",
                 field="port",
-                remedy="Stop what listens there, or give --port.",
+                remedy=f"Stop what listens there, or give {option}.",
             ) from problem
         time.sleep(0.1)
 
@@ -278,8 +278,12 @@ def started(home: Home, port: int) -> Iterator[str]:
     require_service_support()
     command = [sys.executable, "-P", "-m", "assay.cli", "serve", "--port", str(port), "--until-stdin-closes"]
     with home.service_log.open("ab") as log:
+        begin = log.tell()
+        failure, reporting = os.pipe()
+        os.set_blocking(failure, False)
         child = subprocess.Popen(
-            command,
+            [*command, "--failure-to", str(reporting)],
+            pass_fds=(reporting,),
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -287,13 +291,47 @@ def started(home: Home, port: int) -> Iterator[str]:
             # Ctrl-C in the terminal must end the verb first, and the service after it.
             start_new_session=True,
         )
+        os.close(reporting)
     try:
-        yield _ready(home, child, f"http://127.0.0.1:{port}")
+        with os.fdopen(failure, "rb") as reported:
+            url = _ready(home, child, f"http://127.0.0.1:{port}", lambda: _failure(home, child, reported.read(), begin))
+        yield url
     finally:
         _stop(child)
 
 
-def _ready(home: Home, child: subprocess.Popen[bytes], url: str) -> str:
+def report_failure(error: AssayError, descriptor: int) -> None:
+    """Write why a service did not start to the pipe of the process that started it."""
+    with contextlib.suppress(OSError):
+        os.write(descriptor, msgspec.json.encode(error_document(error)))
+
+
+def _failure(home: Home, child: subprocess.Popen[bytes], reported: bytes | None, begin: int) -> AssayError:
+    """Return why a service that ended did not start: the error it reported, else its last words in the log."""
+    if reported:
+        return error_of(msgspec.json.decode(reported))
+    with home.service_log.open("rb") as log:
+        log.seek(begin)
+        text = log.read()
+    return ServiceUnavailable(
+        f"the service did not start (exit status {child.returncode}): {last_words(text)}",
+        remedy=f"All it said is in {home.service_log}.",
+    )
+
+
+def last_words(text: bytes) -> str:
+    """Return the last error in the output of a process, else the last line that is not a frame of a traceback."""
+    lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    words = (
+        errors
+        or [line for line in lines if line.startswith("Fatal Python error: ")]
+        or [line for line in lines if not line[0].isspace()]
+    )
+    return words[-1] if words else "it said nothing."
+
+
+def _ready(home: Home, child: subprocess.Popen[bytes], url: str, failure: Callable[[], AssayError]) -> str:
     """Wait until the service answers; take another one's address where that one holds the directory."""
     deadline = time.monotonic() + START_SECONDS
     why = "it does not answer."
@@ -303,9 +341,7 @@ def _ready(home: Home, child: subprocess.Popen[bytes], url: str) -> str:
                 other = running(home)
                 if other is not None:
                     return other.url
-                raise ServiceUnavailable(
-                    f"the service did not start: {_last_words(home)}", remedy=f"All it said is in {home.service_log}."
-                )
+                raise failure()
             try:
                 client.ready()
             except ProjectionBehind:
@@ -322,11 +358,6 @@ def _ready(home: Home, child: subprocess.Popen[bytes], url: str) -> str:
         f"the service did not get ready within {START_SECONDS:.0f} s: {why}",
         remedy=f"All it said is in {home.service_log}.",
     )
-
-
-def _last_words(home: Home) -> str:
-    lines = home.service_log.read_text("utf-8", errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("error: ") if lines else "it said nothing."
 
 
 def _stop(child: subprocess.Popen[Any]) -> None:
@@ -346,7 +377,7 @@ def up(home: Home, port: int, dashboard_port: int) -> Iterator[tuple[str, str, l
     """Give the addresses of API and dashboard, and the dashboard's process; a service that runs already is used."""
     from dashboard.launch import command
 
-    require_free("127.0.0.1", dashboard_port)
+    require_free("127.0.0.1", dashboard_port, "--dashboard-port")
     result = running(home)
     if result is None:
         require_free("127.0.0.1", port)

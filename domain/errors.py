@@ -62,6 +62,8 @@ __all__ = [
     "Untraceable",
     "UsageError",
     "VersionConflict",
+    "error_document",
+    "error_of",
     "unusable_file",
 ]
 
@@ -354,6 +356,28 @@ class SpoolFull(AssayError):
 
     type = "spool-full"
     status = 507
+
+
+def error_document(error: AssayError) -> dict[str, str | None]:
+    """Return an error as JSON that `error_of` reads in another process."""
+    return {
+        "name": type(error).__name__,
+        "detail": error.detail,
+        "field": error.field,
+        "remedy": error.remedy,
+    }
+
+
+def error_of(document: dict[str, Any]) -> AssayError:
+    """Return the error that `error_document` wrote in another process, of the same class."""
+    kind = next((kind for kind in _kinds(AssayError) if kind.__name__ == document["name"]), AssayError)
+    error = kind.__new__(kind)
+    AssayError.__init__(error, document["detail"], field=document["field"], remedy=document["remedy"])
+    return error
+
+
+def _kinds(root: type[AssayError]) -> list[type[AssayError]]:
+    return [root, *(kind for child in root.__subclasses__() for kind in _kinds(child))]
 
 
 def unusable_file(error: OSError) -> ServiceUnavailable:

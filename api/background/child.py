@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from domain.errors import AssayError, MalformedBody, ServiceUnavailable, UsageError
+from domain.errors import AssayError, MalformedBody, ServiceUnavailable, UsageError, error_document, error_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -90,7 +90,7 @@ async def run(
     line, _, content = answer.partition(b"\n")
     document: Json = msgspec.json.decode(line)
     if "problem" in document:
-        raise _error(document["problem"])
+        raise error_of(document["problem"])
     return ChildAnswer(document, content)
 
 
@@ -167,17 +167,6 @@ def _ended(status: int, work: str, said: bytes, stranger: str | None) -> AssayEr
     return ServiceUnavailable(f"the process that does it ended with {status}.", field=stranger, remedy="Try again.")
 
 
-def _error(json: Json) -> AssayError:
-    shape = next((kind for kind in _kinds(AssayError) if kind.__name__ == json["name"]), AssayError)
-    error = shape.__new__(shape)
-    AssayError.__init__(error, json["detail"], field=json["field"], remedy=json["remedy"])
-    return error
-
-
-def _kinds(root: type[AssayError]) -> list[type[AssayError]]:
-    return [root, *(kind for child in root.__subclasses__() for kind in _kinds(child))]
-
-
 def main() -> None:
     """Do the work that is named on the command line."""
     document: Json = msgspec.json.decode(sys.stdin.buffer.read())
@@ -186,14 +175,7 @@ def main() -> None:
     try:
         report, content = work(document)
     except AssayError as error:
-        report = {
-            "problem": {
-                "name": type(error).__name__,
-                "detail": error.detail,
-                "field": error.field,
-                "remedy": error.remedy,
-            }
-        }
+        report = {"problem": error_document(error)}
     sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     sys.stdout.buffer.write(content)
 

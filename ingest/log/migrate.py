@@ -15,7 +15,7 @@ from alembic.util.exc import CommandError
 
 from domain.errors import PartMissing, ServiceUnavailable, UsageError
 
-__all__ = ["downgrade", "head", "job_engine", "migrations", "revision", "sqlalchemy_url", "upgrade"]
+__all__ = ["downgrade", "head", "job_engine", "migrations", "require_current", "revision", "sqlalchemy_url", "upgrade"]
 
 _UPGRADE_LOCK = 4_702_111_234_474_983_746
 """Two services that start at once must not both create the tables."""
@@ -63,6 +63,9 @@ def _move(url: str, target: str, *, down: bool) -> str:
             config.set_main_option("script_location", str(migrations()).replace("%", "%%"))
             config.set_main_option("path_separator", "os")
             config.attributes["connection"] = connection
+            existing = MigrationContext.configure(connection).get_current_revision()
+            if existing is not None and not _knows(existing):
+                raise _newer(existing)
             try:
                 (alembic_downgrade if down else alembic_upgrade)(config, target)
             except CommandError as error:
@@ -120,15 +123,46 @@ def revision(url: str) -> str | None:
 
 def head() -> str:
     """Return the newest revision that this version of Assay knows."""
+    return _scripts().get_current_head() or "base"
+
+
+def require_current(url: str) -> None:
+    """Raise ServiceUnavailable, with the remedy, where the database has an older or newer schema, or none."""
+    existing, needed = revision(url), head()
+    if existing == needed:
+        return
+    if existing is not None and not _knows(existing):
+        raise _newer(existing)
+    state = f"no schema yet; this version needs {needed}"
+    if existing is not None:
+        state = f"schema {existing}, which is older than this version needs ({needed})"
+    raise ServiceUnavailable(
+        f"the database has {state}.", field="ASSAY_DATABASE_URL", remedy="Run `assay db upgrade` once."
+    )
+
+
+def _knows(revision: str) -> bool:
+    return any(script.revision == revision for script in _scripts().walk_revisions())
+
+
+def _scripts() -> ScriptDirectory:
     config = Config()
     config.set_main_option("script_location", str(migrations()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    return ScriptDirectory.from_config(config).get_current_head() or "base"
+    return ScriptDirectory.from_config(config)
+
+
+def _newer(revision: str) -> ServiceUnavailable:
+    return ServiceUnavailable(
+        f"the database has schema {revision}, which is newer than this version of Assay knows ({head()}).",
+        remedy="Install the version of Assay that upgraded it, or a newer one.",
+    )
 
 
 def _away(error: sa.exc.OperationalError) -> ServiceUnavailable:
+    first, *_ = str(error.orig).strip().splitlines() or ["it gives no reason"]
     return ServiceUnavailable(
-        f"Postgres does not answer: {str(error.orig).strip()}.",
+        f"Postgres does not answer: {first.rstrip('.')}.",
         field="ASSAY_DATABASE_URL",
         remedy="Start it, or correct the URL; without ASSAY_DATABASE_URL an embedded server is used.",
     )

@@ -10,7 +10,8 @@ from typing import NoReturn
 
 import rich_click as click
 
-from assay.cli.output import notes, say
+from assay.cli.output import complain, notes, say
+from domain.errors import AssayError, ServiceUnavailable
 from domain.operating_system import require_service_support
 
 __all__ = ["dashboard", "serve", "up"]
@@ -45,6 +46,9 @@ Examples:
     help="Begin an empty log with the published measurements that ship (ASSAY_SHIPPED_DATA=yes|no); yes by default.",
 )
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
+@click.option(
+    "--failure-to", type=int, hidden=True, help="Descriptor that gets the error of a service that does not start."
+)
 def serve(
     role: str,
     host: str,
@@ -53,10 +57,11 @@ def serve(
     retrain_every: str | None,
     shipped_data: bool | None,
     until_stdin_closes: bool,
+    failure_to: int | None,
 ) -> NoReturn:
     """Serve the API on ASSAY_HOME with the embedded Postgres, or on ASSAY_DATABASE_URL."""
     from assay.home import find_home
-    from assay.service import Settings
+    from assay.service import Settings, report_failure
     from assay.service import serve as run
 
     require_service_support()
@@ -70,11 +75,19 @@ def serve(
         shipped_data=shipped_data,
     )
     say(f"serving {settings.url} from {settings.home.path} (role {role}); Ctrl-C ends it")
-    run(settings, until_stdin_closes=until_stdin_closes)
-    # Everything is closed; taking DuckDB, Arrow and LightGBM apart module by module would hold up a restart by seconds.
+    status = 0
+    try:
+        run(settings, until_stdin_closes=until_stdin_closes)
+    except AssayError as error:
+        complain(str(error))
+        if failure_to is not None:
+            report_failure(error, failure_to)
+        status = error.exit_code
+    # Everything is closed; taking DuckDB, Arrow and LightGBM apart module by module would hold up a restart by seconds,
+    # and threads that still log could crash the interpreter while it ends.
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(status)
 
 
 @click.command(
@@ -111,6 +124,7 @@ def dashboard(host: str, port: int, server: str | None) -> NoReturn:
 def up(port: int, dashboard_port: int) -> int:
     """Bring up Postgres, API and dashboard, and keep them up until Ctrl-C."""
     from assay.home import find_home
+    from assay.service import last_words
     from assay.service import up as bring_up
 
     require_service_support()
@@ -127,8 +141,10 @@ def up(port: int, dashboard_port: int) -> int:
         )
         while not ended.wait(1.0):
             if any(page.poll() is not None for page in pages):
-                say("the dashboard ended by itself; the API goes with it")
-                return 1
+                raise ServiceUnavailable(
+                    f"the dashboard ended by itself: {last_words(home.dashboard_log.read_bytes()[-4096:])}",
+                    remedy=f"All it said is in {home.dashboard_log}; the API ended with it.",
+                )
     finally:
         context.__exit__(None, None, None)
     return 0
