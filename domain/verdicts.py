@@ -25,6 +25,7 @@ compilation, the first run) were taken once. Thresholds and where they come from
 | the accelerator was throttled, its clock fell, others used it, or calls were not waited for (`domain.performance.device_state`) | suspect | times |
 | the power meter was not read for more than 3 s / its integral is 5 % off its counter, and other rules of `domain.performance.energy` | invalid / suspect | energy, power |
 | a share of the work fell back to another device: above 10 % / above 50 % | suspect / invalid | all |
+| a rank had less than 90 % of a core while it computed | suspect | times |
 | operators were moved to the processor one by one (MPS with its fallback on) | suspect | all |
 | what did the work says that it is doubtful (`observed.details.doubts`): a software adapter, a hidden page, code still being optimised | suspect | all |
 | the device or platform that did the work is not the one asked for | suspect; the row is keyed by the actual | all |
@@ -181,6 +182,7 @@ LOOP_LOST = 0.20
 OTHER_LOAD = 0.20
 WAITING = 0.10
 STEAL = 0.02
+RANK_CORE = 0.90
 SWAP_GROWTH_BYTES = 16 * 2**20
 FALLBACK_SUSPECT = 0.10
 FALLBACK_INVALID = 0.50
@@ -302,6 +304,15 @@ def _machine(circumstances: Circumstances) -> Iterable[str]:
         yield f"the hypervisor gave {circumstances.steal_share:.1%} of the time to others"
     if circumstances.device is not None:
         yield from device_doubts(circumstances.device)
+    yield from _starved_ranks(circumstances.observed)
+
+
+def _starved_ranks(observed: Observed | None) -> Iterable[str]:
+    """Say which ranks on processors had to share their core while they computed: the others then waited for them."""
+    for rank in ((observed.details or {}) if observed else {}).get("ranks") or ():
+        share = rank.get("computing_core_share")
+        if share is not None and share < RANK_CORE and rank.get("device") == "cpu":
+            yield f"rank {rank['rank']} had {share:.0%} of a core while it computed"
 
 
 def _before(circumstances: Circumstances) -> Iterable[str]:

@@ -14,13 +14,13 @@ from runner.campaign.campaign import Campaign
 from runner.campaign.event_payloads import failure_data, measurement_data
 from runner.campaign.plan import SIZES, Plan
 from runner.campaign.resume import CaseKey, case_key
-from runner.campaign.run import OnEvent, OnProgress, Row, Run, RunReport
+from runner.campaign.run import OnEvent, OnProgress, Progress, Row, Run, RunReport
 from runner.measure.noise import noise
 from runner.protocol.parent import Ended
 from runner.protocol.tasks import Case, Failed
 from runner.tracing.combined_traces import operators_of_call
 
-__all__ = ["Growth", "run_plan"]
+__all__ = ["Growth", "follow_plan", "run_plan"]
 
 
 class Growth:
@@ -110,3 +110,32 @@ def run_plan(
             elif run.perform(case, act) == "out_of_memory":
                 growth.ran_out(case)
     return run.report()
+
+
+def follow_plan(plan: Plan, on_progress: OnProgress | None = None, *, cache: Path | None = None) -> RunReport:
+    """Have this node, which is not the first, take part in the plan's cases, and return how many it finished.
+
+    It makes no events: the first node does. A case that failed here failed there as well.
+    """
+    assert plan.nodes
+    campaign = Campaign(plan, trace=False, cache=cache)
+    show = on_progress or (lambda _: None)
+    total, failures = len(campaign.cases), []
+    for done, case in enumerate(campaign.cases, 1):
+        show(Progress(done=done - 1, total=total, case=case))
+        failed = campaign.run(case).failure
+        if failed:
+            failures.append((case, failed))
+        show(Progress(done=done, total=total, case=case, outcome=failed.outcome if failed else "took part"))
+    notes = [f"{case.model}: {failed.message} {failed.remedy or ''}".strip() for case, failed in failures]
+    host = plan.nodes.hosts[0]
+    return RunReport(
+        run_id="",
+        done=total - len(failures),
+        failed=len(failures),
+        failures=failures,
+        notes=[
+            *notes,
+            f"node {plan.nodes.rank} took part in {total - len(failures)} of {total} cases; {host} has the events.",
+        ],
+    )

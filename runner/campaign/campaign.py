@@ -22,7 +22,7 @@ from runner.campaign.execution import conversion_of
 from runner.campaign.plan import Plan
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
 from runner.protocol.parent import Ended, run_task
-from runner.protocol.tasks import Case, Convert, Failed, Measure, Prepare, Survey, Task, Verify, Wanted
+from runner.protocol.tasks import Case, Convert, Failed, Follow, Measure, Prepare, Survey, Task, Verify, Wanted
 
 __all__ = ["DEFAULT_LIMIT_BYTES", "ArtifactStore", "Campaign", "Prepared", "default_cache", "refusal", "survey_machine"]
 
@@ -240,6 +240,8 @@ class Campaign:
         return _still_there(case, self._child(self._task(case, folder, verify), on_stage))
 
     def _task(self, case: Case, folder: str | None, verify: bool) -> Task:
+        if case.nodes and case.nodes.rank:
+            return Follow(case=case)
         return (
             Verify(case=case, folder=folder) if verify else Measure(case=case, method=self.plan.method, folder=folder)
         )

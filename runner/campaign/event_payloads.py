@@ -143,7 +143,11 @@ def execution_of(case: Case, result: Mapping[str, Any]) -> Execution:
     """Return the execution that happened: platform and precision are those that did the work."""
     observed, options = result["observed"], dict(result.get("options") or {})
     spread = (observed.get("details") or {}).get("devices")
-    tensor = options.pop("tensor_parallel", None)
+    split = Parallelism(
+        tensor=options.pop("tensor_parallel", None),
+        data=options.pop("data_parallel", None),
+        pipeline=len(spread) if spread else None,
+    )
     return Execution(
         platform=observed["platform"],
         runtime=msgspec.convert(result["runtime"], Runtime),
@@ -151,7 +155,7 @@ def execution_of(case: Case, result: Mapping[str, Any]) -> Execution:
         compiled=case.compiled,
         threads=result["threads"],
         streams=options.pop("streams", None),
-        parallelism=Parallelism(tensor=tensor, pipeline=len(spread) if spread else None) if tensor or spread else None,
+        parallelism=split if split != Parallelism() else None,
         options=options or None,
     )
 
@@ -207,10 +211,10 @@ def measurement_data(
 
 def used_hardware(hardware: Hardware, observed: Observed) -> Hardware:
     """Return the hardware with as many devices as did the work: a machine has more accelerators than one call uses."""
-    if hardware.kind == "cpu":
-        return hardware
     details = observed.details or {}
-    devices = details.get("devices") or {rank["device"] for rank in details.get("ranks", ())}
+    devices = details.get("devices") or {(rank.get("node"), rank["device"]) for rank in details.get("ranks", ())}
+    if hardware.kind == "cpu" and "ranks" not in details:
+        return hardware
     return msgspec.structs.replace(hardware, count=len(devices) or 1)
 
 
@@ -298,13 +302,16 @@ def _part_metrics(parts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, f
 def asked_execution(case: Case, machine: Machine) -> Execution:
     """Return the execution that was asked for, where none happened."""
     runtime = machine.platforms[case.platform]["runtime"]
+    asked: dict[str, Any] = {"asked": _shown(case.options)} if case.options else {}
+    if case.nodes:
+        asked["nodes"] = len(case.nodes.hosts)
     return Execution(
         platform=word(case.platform),
         runtime=msgspec.convert(runtime, Runtime),
         precision=case.precision,
         compiled=case.compiled,
         threads=case.threads,
-        options={"asked": _shown(case.options)} if case.options else None,
+        options=asked or None,
     )
 
 

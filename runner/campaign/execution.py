@@ -102,7 +102,7 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
         timer=timer,
     )
     ready.meter.close()
-    taken = ready.taken()
+    taken = ready.taken(len(series.samples_ms))
     parts, facts = work.parts(len(series.samples_ms)), work.facts()
     series = _with_device(series, _allocated(taken), parts.get("device_time_ms"))
     if ready.ranks:
@@ -119,7 +119,7 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
         details = {**(observation.details or {}), "preprocessing": before.details}
         observation = msgspec.structs.replace(observation, details=details)
     options = platform.options()
-    platform.close()
+    ready.close()
     return {
         "model": ready.model,
         "runtime": msgspec.to_builtins(platform.runtime()),
@@ -164,7 +164,7 @@ def verify_case(task: Verify, speaker: Announcer) -> dict[str, Any]:
     checks = check_work(ready, task.case, speaker)
     observation = ready.observed(ready.taken())
     options = platform.options()
-    platform.close()
+    ready.close()
     return {
         "model": ready.model,
         "runtime": msgspec.to_builtins(platform.runtime()),

@@ -10,7 +10,7 @@ import msgspec
 
 from domain.catalogues.models import of_same_design
 from domain.configuration import Workload
-from domain.errors import PartMissing, UnknownModel, UnsupportedPrecision, UsageError
+from domain.errors import PartMissing, UnknownModel, UnsupportedPrecision, UnsupportedWorkload, UsageError
 from domain.vocabulary import IN_BROWSERS, MODES, PRECISIONS, precision_named
 from runner.browser.locations import choose_browser
 from runner.measure.stopping import MAXIMUM_SAMPLES, PERCENTILE_SAMPLES, Method
@@ -18,6 +18,8 @@ from runner.models.sources import ModelSource, hub_problem, resolve
 from runner.models.weights import unreachable
 from runner.platforms.execution_options import read_options
 from runner.platforms.registry import create, names
+from runner.protocol.nodes import Nodes
+from runner.protocol.ranks import require_divisible
 from runner.protocol.tasks import Case
 
 __all__ = ["OPTIMIZERS", "SIZES", "Plan", "Sweep", "in_browsers", "make_plan"]
@@ -72,7 +74,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Cases in the order in which they run, how long each is measured, and whether platforms were named.
 
     `memory_limit_bytes` bounds the resident memory of a child, `timeout_s` the wall time of one in s. `low_memory` says
-    that weights are made in 16 bits from the start, and never in fp32. `notes` say what is measured in place of what was asked.
+    that weights are made in 16 bits from the start, and never in fp32. `nodes` are the machines that train together. `notes` say what is measured in place of what was asked.
     """
 
     cases: tuple[Case, ...]
@@ -82,6 +84,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     memory_limit_bytes: int | None = None
     low_memory: bool = False
     notes: tuple[str, ...] = ()
+    nodes: Nodes | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -135,6 +138,7 @@ def make_plan(
     low_memory: bool = False,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
+    nodes: Nodes | None = None,
 ) -> Plan:
     """Return the plan, or raise UsageError, UnknownModel, UnknownPlatform or UnsupportedPrecision, naming the field.
 
@@ -158,7 +162,8 @@ def make_plan(
         chosen = [_chosen(name, weights, trust_remote_code, allow_pickle) for name in models]
         notes |= dict.fromkeys(note for *_, note in chosen if note)
         for case in _cases(sweep, [each[:3] for each in chosen], trust_remote_code, allow_pickle):
-            cases[msgspec.structs.replace(case, device=device)] = None
+            cases[msgspec.structs.replace(case, device=device, nodes=nodes)] = None
+    _check_ranks(list(cases))
     return Plan(
         cases=tuple(cases),
         method=method,
@@ -167,7 +172,21 @@ def make_plan(
         memory_limit_bytes=memory_limit_bytes,
         low_memory=low_memory,
         notes=tuple(notes),
+        nodes=nodes,
     )
+
+
+def _check_ranks(cases: Sequence[Case]) -> None:
+    """Refuse a batch or nodes that no ranks can divide, and ranks that none of the cases can have."""
+    refused: list[UnsupportedWorkload] = []
+    for case in cases:
+        options = read_options(case.options, platform=case.platform, names=create(case.platform).known_options)
+        try:
+            require_divisible(case, options)
+        except UnsupportedWorkload as error:
+            refused.append(error)
+    if refused and len(refused) == len(cases):
+        raise refused[0]
 
 
 def in_browsers(sweep: Sweep, browsers: Sequence[str], *, headed: bool) -> list[Sweep]:

@@ -26,6 +26,7 @@ from domain.catalogues.models import in_category, models_set
 from domain.errors import AssayError, UsageError
 from runner.campaign.plan import Plan, Sweep, make_plan
 from runner.measure.stopping import Method
+from runner.protocol.nodes import DEFAULT_WAIT_S, read_nodes
 
 __all__ = ["PlanFile", "chosen_models", "read_plan"]
 
@@ -63,9 +64,11 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     low_memory: bool = False
     trust_remote_code: bool = False
     allow_pickle: bool = False
+    nodes: tuple[str, ...] = ()
+    node_wait_s: float = DEFAULT_WAIT_S
 
-    def plan(self) -> Plan:
-        """Return the plan; raises as make_plan does."""
+    def plan(self, node_rank: int | None = None) -> Plan:
+        """Return the plan of one of its nodes; raises as make_plan and read_nodes do."""
         return make_plan(
             *(_sweep(entry) for entry in self.sweeps),
             weights=self.weights,
@@ -77,6 +80,7 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             low_memory=self.low_memory,
             trust_remote_code=self.trust_remote_code,
             allow_pickle=self.allow_pickle,
+            nodes=read_nodes(self.nodes, node_rank, self.node_wait_s),
         )
 
 
@@ -131,7 +135,7 @@ def _check_sweeps(path: Path, tree: Any, plan_file: PlanFile) -> None:
     for index, entry in enumerate(plan_file.sweeps):
         alone = msgspec.structs.replace(plan_file, sweeps=(entry,))
         try:
-            alone.plan()
+            alone.plan(0 if plan_file.nodes else None)
         except AssayError as error:
             node = _at(tree, [("sweeps", None), (None, index)])
             where = _key_line(node, error.field) if error.field else None

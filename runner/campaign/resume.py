@@ -21,7 +21,7 @@ _TRY_AGAIN = frozenset({"Interrupted"})
 
 
 def case_key(model_id: str, case: Case) -> CaseKey:
-    """Return the name of a case by what was asked for: model, workload, platform, precision, compiled, options."""
+    """Return the name of a case by what was asked for: model, workload, platform, precision, compiled, options, nodes."""
     return _key(
         model_id,
         msgspec.to_builtins(case.workload),
@@ -29,16 +29,23 @@ def case_key(model_id: str, case: Case) -> CaseKey:
         case.precision,
         compiled=case.compiled,
         options=case.options,
+        nodes=len(case.nodes.hosts) if case.nodes else 1,
     )
 
 
 def _key(
-    model_id: str, workload: dict[str, Any], platform: str, precision: str, *, compiled: bool, options: Sequence[str]
+    model_id: str,
+    workload: dict[str, Any],
+    platform: str,
+    precision: str,
+    *,
+    compiled: bool,
+    options: Sequence[str],
+    nodes: int,
 ) -> CaseKey:
-    # A case without options has the name that it had before there were any.
-    return digest(
-        [model_id, drop_nulls(workload), platform, precision, compiled, *([list(options)] if options else [])]
-    )
+    # A case without options or nodes has the name that it had before there were any.
+    later = [*([list(options)] if options else []), *([nodes] if nodes > 1 else [])]
+    return digest([model_id, drop_nulls(workload), platform, precision, compiled, *later])
 
 
 def cases_in(path: Path, type_: str = MEASUREMENT_RECORDED) -> set[CaseKey]:
@@ -62,6 +69,7 @@ def cases_in(path: Path, type_: str = MEASUREMENT_RECORDED) -> set[CaseKey]:
                 request["precision"],
                 compiled=bool(execution.get("compiled")),
                 options=request.get("options") or (execution.get("options") or {}).get("asked") or (),
+                nodes=(execution.get("options") or {}).get("nodes", 1),
             )
         )
     return case_keys

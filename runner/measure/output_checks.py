@@ -101,7 +101,7 @@ def _training(ready: Ready, case: Case, speaker: Announcer) -> dict[str, Any]:
     from runner.measure.reference_outputs import TRAINING_RATES, TRAINING_STEPS
 
     rate = TRAINING_RATES[case.workload.optimizer or "adamw"]
-    steps = ready.platform.trainer(ready.inputs, case.workload, rate)
+    steps = ready.trainer(case.workload, rate)
     losses, finite = [], True
     for index in range(TRAINING_STEPS):
         speaker.reach("run" if index else "first_run")

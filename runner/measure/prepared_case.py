@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from domain.configuration import Workload
 from domain.errors import PlatformUnavailable
 from domain.vocabulary import arithmetic_precision
 from runner.campaign.discovery import Announcer
@@ -20,11 +21,13 @@ from runner.measure.measuring import timed_ms
 from runner.measure.output_comparison import Sensitivity
 from runner.measure.power.meter import Meter, Unread
 from runner.measure.power.sampling import rest
-from runner.measure.workloads import make_work, purpose_of
-from runner.platforms.base import Converted, Observation, Platform, Settings
+from runner.measure.workloads import Training, make_work, purpose_of
+from runner.platforms.base import Converted, Observation, Platform, Rank, Settings, Trainer
+from runner.platforms.data_parallel import local_part
 from runner.platforms.execution_options import read_options
 from runner.platforms.registry import create
-from runner.protocol.ranks import Ranks, report_of, require_splittable
+from runner.protocol.rank_training import Closing, LeadingSteps
+from runner.protocol.ranks import Ranks, report_of, require_divisible, require_ranks
 from runner.protocol.tasks import Case, RankReport
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "available",
     "built_for",
     "check_work",
+    "rank_inputs",
     "require_probe",
     "set_threads",
     "timed",
@@ -72,6 +76,10 @@ class Ready:
         self.idle = rest(self.meter, _REST_S)
         self.purpose = purpose_of(case.workload)
         self.threads = case.threads or threads_allowed()
+        if self.ranks and self.ranks.training:
+            self.threads = self.ranks.threads * self.ranks.size
+        self._leading: LeadingSteps | None = None
+        self._closing: Closing | None = None
         self.reference: dict[str, Any] = {}
         self.sensitivities: dict[str, Sensitivity] = {}
         self.checkpoint: Path | None = None
@@ -84,15 +92,17 @@ class Ready:
             purpose=self.purpose,
             dropout=not verifying,
             options=case.options,
-            rank=self.ranks.rank() if self.ranks else None,
+            rank=self.ranks.own if self.ranks else None,
             threads_named=case.threads is not None,
         )
         raw = self._load_module(case, speaker) if folder is None else self._load_converted(Path(folder), speaker)
         speaker.reach("compile")
         compiled, compile_ms = timed(self.platform.compile)
         self.threads = self.platform.threads_used() or self.threads
-        self.inputs = self.platform.place(raw)
+        self.inputs = self.platform.place(rank_inputs(raw, case, self.ranks.own) if self.ranks else raw)
         self.work = make_work(self.platform, self.inputs, case.workload)
+        if isinstance(self.work, Training):
+            self.work.steps = self._led(self.work.steps)
         compile_ms += self._let_it_compile()
         if compiled:
             self.times["compile_ms"] = compile_ms
@@ -117,15 +127,25 @@ class Ready:
     def _ranks(self, case: Case, speaker: Announcer) -> Ranks | None:
         """Start the other ranks of a case that is split; they build the model while this process does."""
         options = read_options(case.options, platform=case.platform, names=self.platform.known_options)
-        if options.tensor_parallel == 1:
+        if options.strategy is None:
             return None
-        require_splittable(case, self.platform, options.tensor_parallel)
-        threads = case.threads or threads_allowed()
-        case = msgspec.structs.replace(case, threads=threads)
-        return Ranks(case, options.tensor_parallel, speaker, verifying=self._verifying)
+        require_ranks(case, self.platform, options)
+        return Ranks(case, options, speaker, verifying=self._verifying)
+
+    def _led(self, steps: Any) -> Any:
+        """Return the steps, or where other ranks take part in them those that tell them so."""
+        if not (self.ranks and self.ranks.training):
+            return steps
+        self._leading = LeadingSteps(steps, self.platform.synchronize)
+        return self._leading
+
+    def trainer(self, workload: Workload, learning_rate: float) -> Trainer:
+        """Return a training of its own beside that of the work."""
+        trainer: Trainer = self._led(self.platform.trainer(self.inputs, workload, learning_rate))
+        return trainer
 
     def _load_module(self, case: Case, speaker: Announcer) -> dict[str, Any]:
-        set_threads(case)
+        set_threads(self.ranks.case if self.ranks else case)
         dtype = "float32" if self._verifying else self.platform.weights_dtype(case.precision)
         built, inputs, load_ms = built_for(case, dtype, speaker)
         if self._verifying:
@@ -134,28 +154,39 @@ class Ready:
             self.ranks.meet(self.platform)
         _, moved_ms = timed(lambda: self.platform.load(built.module, self._settings))
         self.times["load_ms"] = load_ms + moved_ms
-        if self.ranks:
+        if self.ranks and not self.ranks.training:
             self.ranks.lead(built.module)
         self.model = msgspec.to_builtins(built.model())
         self.checkpoint = built.source.location
         return inputs
 
-    def taken(self) -> list[RankReport]:
-        """Return what each rank took so far; of a case that is not split this process is the only one."""
+    def taken(self, samples: int | None = None) -> list[RankReport]:
+        """Return what each rank took so far; of a case that is not split this process is the only one.
+
+        A training on ranks ends with it: `samples` are the steps that were sampled last, None for all of them.
+        """
+        if self._leading and self.ranks:
+            self._closing = self._leading.close(self.platform, self.ranks.own, self.ranks.threads, self.inputs, samples)
+            return self._closing.reports
         if self.ranks:
             return self.ranks.reports(self.platform)
-        return [report_of(self.platform, 0, self.threads)]
+        return [report_of(self.platform, None, self.threads)]
 
     def observed(self, taken: Sequence[RankReport]) -> Observation:
         """Return what did the work, with the ranks where there are several."""
-        observe = self.platform.observe(self.inputs)
+        observe = self._closing.observed if self._closing else self.platform.observe(self.inputs)
         if not self.ranks:
             return observe
-        ranks = [
-            {name: value for name, value in msgspec.structs.asdict(each).items() if value is not None} for each in taken
-        ]
-        details = {**observe.details, "ranks": ranks}
+        details = {**observe.details, "ranks": msgspec.to_builtins(taken)}
+        if self._closing:
+            details["communication"] = msgspec.to_builtins(self._closing.communication)
         return msgspec.structs.replace(observe, details=details)
+
+    def close(self) -> None:
+        """Let the other ranks end, and let go of the device."""
+        if self.ranks:
+            self.ranks.end()
+        self.platform.close()
 
     def _refer(self, module: Any, inputs: dict[str, Any], case: Case) -> None:
         from runner.measure.reference_outputs import reference_of, sensitivities
@@ -192,10 +223,12 @@ def _watching(watcher: Watcher | Unread | None) -> Watching:
 
 def _meter(platform: Platform, watcher: Watcher | Unread | None, case: Case) -> Meter | Unread:
     """Return the meter of the device that does the work; never that of the processor beside an accelerator."""
+    if case.nodes:
+        return Unread("several machines did the work, and power is read from one.")
     if watcher is None:
         return platform.meter(case.device)
     options = read_options(case.options, platform=case.platform, names=platform.known_options)
-    if options.device_map or options.tensor_parallel > 1:
+    if options.device_map or options.ranks > 1:
         return Unread("several devices did the work, and power is read from one.")
     return watcher if isinstance(watcher, Unread) else watcher.meter()
 
@@ -226,7 +259,7 @@ def require_probe(platform: Platform, options: tuple[str, ...]) -> None:
 def check_work(platform: Platform, case: Case) -> None:
     """Raise where the platform cannot do this work in this precision, or does not know an option."""
     platform.check(purpose_of(case.workload), case.precision)
-    read_options(case.options, platform=case.platform, names=platform.known_options)
+    require_divisible(case, read_options(case.options, platform=case.platform, names=platform.known_options))
 
 
 def set_threads(case: Case) -> None:
@@ -262,6 +295,11 @@ def _inputs(built: Any, case: Case) -> dict[str, Any]:
     makers = {"inference": make_inputs, "generation": generation_inputs, "training": training_inputs}
     row: dict[str, Any] = makers[purpose_of(case.workload)](built, case.workload, seed=case.seed)
     return row
+
+
+def rank_inputs(inputs: dict[str, Any], case: Case, rank: Rank) -> dict[str, Any]:
+    """Return what a rank is given of a call's inputs: its part of the batch where it trains, else all of them."""
+    return inputs if rank.strategy == "tensor" else local_part(inputs, case.workload.batch_size or 1, rank)
 
 
 def timed(call: Callable[[], Result]) -> tuple[Result, float]:

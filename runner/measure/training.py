@@ -50,7 +50,7 @@ def enable_checkpointing(module: Any) -> None:
 class TorchTraining:
     """Steps on one batch of inputs with labels.
 
-    `call` is the module or what it was compiled to; `context` surrounds the forward pass (autocast), and `scaler`
+    `call` is the module, or what it was compiled to or wrapped in; `context` surrounds the forward pass (autocast), and `scaler`
     guards small gradients where it is given. Raises UnsupportedWorkload where the module computes no loss from them.
     """
 
@@ -63,6 +63,7 @@ class TorchTraining:
         *,
         synchronize: Callable[[], None],
         call: Callable[..., Any] | None = None,
+        compiled: bool = False,
         context: Callable[[], AbstractContextManager[Any]] | None = None,
         scaler: Any = None,
     ) -> None:
@@ -77,7 +78,7 @@ class TorchTraining:
         if workload.gradient_checkpointing:
             enable_checkpointing(module)
         # A compiled graph is one piece: a hook inside would break it in two.
-        if self._call is module:
+        if not compiled:
             self._mark_head()
         self._optimizer = make_optimizer(workload.optimizer or "adamw", module.parameters(), learning_rate)
 

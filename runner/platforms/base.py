@@ -19,6 +19,7 @@ from runner.machine.devices.watching import Watcher
 from runner.measure.power.choice import host_meter
 from runner.measure.power.meter import Meter, Unread
 from runner.measure.stopping import Method, StopReason
+from runner.platforms.execution_options import Strategy
 
 __all__ = [
     "CallTimer",
@@ -46,18 +47,35 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """One of `size` processes that split every layer between them; they meet at a store on this machine's port."""
+    """One of `size` processes that divide the work as `strategy` says, as many on each node.
+
+    They meet at a store on a port of `host`, None: of this machine. `wait_s` is how long one waits for the others.
+    """
 
     index: int
     size: int
     port: int
+    strategy: Strategy = "tensor"
+    host: str | None = None
+    nodes: int = 1
+    wait_s: float | None = None
+
+    @property
+    def node(self) -> int:
+        """The node that it is on."""
+        return self.index // (self.size // self.nodes)
+
+    @property
+    def local_index(self) -> int:
+        """Its number among the ranks of its node, which is that of its device."""
+        return self.index % (self.size // self.nodes)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What may be set on a platform: the device (None: its first), threads, and whether to compile the module.
 
     `purpose` is the kind of work: inference, generation or training. `dropout` false trains without, so that two runs
-    can be compared. `threads_named` says that somebody asked for that many, so that fewer are no answer. `options` are those of `runner.platforms.execution_options`. `rank` is this process's part of a split model.
+    can be compared. `threads_named` says that somebody asked for that many, so that fewer are no answer. `options` are those of `runner.platforms.execution_options`. `rank` is this process's part of the work.
     With `narrow_edges` a converted graph takes and gives 16-bit values where it computes in 16 bits, as one operator of a
     model does; a whole model takes and gives fp32.
     """
@@ -191,7 +209,7 @@ class Platform(ABC):
     """Options that may be asked for here."""
 
     def most_ranks(self) -> int:
-        """Return over how many devices a layer can be split here."""
+        """Return how many ranks this machine can have."""
         return 1
 
     def refusals(self) -> dict[str, str]:

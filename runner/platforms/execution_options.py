@@ -1,15 +1,17 @@
-"""Options of an execution beyond its precision, as asked for: `cuda-graphs`, `streams=4`, `device-map`, `tensor-parallel=2`."""
+"""Options of an execution beyond its precision, as asked for: `cuda-graphs`, `streams=4`, `device-map`, `fsdp=2`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from domain.errors import UsageError
 
-__all__ = ["OPTIONS", "ExecutionOptions", "batch_parts", "read_options"]
+__all__ = ["OPTIONS", "RANK_OPTIONS", "ExecutionOptions", "Strategy", "batch_parts", "read_options"]
+
+Strategy = Literal["tensor", "ddp", "fsdp2"]
 
 OPTIONS = {
     "cuda-graphs": "one call is captured once and replayed (inference, fixed shapes)",
@@ -18,8 +20,12 @@ OPTIONS = {
     "browser": "a web platform's browser: browser=chromium, firefox, webkit, or the path of a program",
     "headed": "a web platform's browser shows its window",
     "tensor-parallel": "each layer is split over so many ranks, one device each, as transformers does it: tensor-parallel=2",
+    "data-parallel": "training: so many ranks with the whole model and a part of the batch each (DDP): data-parallel=2",
+    "fsdp": "training: so many ranks with a shard of the model and a part of the batch each (FSDP2): fsdp=2",
 }
-_COUNTED = {"streams": (1, "streams=4"), "tensor-parallel": (2, "tensor-parallel=2")}
+RANK_OPTIONS: dict[str, Strategy] = {"tensor-parallel": "tensor", "data-parallel": "ddp", "fsdp": "fsdp2"}
+"""Options that take several processes, and how each divides the work between them."""
+_COUNTED = {"streams": (1, "streams=4"), **{name: (2, f"{name}=2") for name in RANK_OPTIONS}}
 """The least number of each option that has one, and how it is written."""
 _FLAGS = {"cuda-graphs": "graphs", "device-map": "device_map", "headed": "headed"}
 
@@ -30,7 +36,8 @@ class ExecutionOptions(msgspec.Struct, frozen=True, kw_only=True):
     graphs: bool = False
     streams: int = 1
     device_map: bool = False
-    tensor_parallel: int = 1
+    strategy: Strategy | None = None
+    ranks: int = 1
     browser: str | None = None
     headed: bool = False
 
@@ -43,14 +50,17 @@ def read_options(words: Sequence[str], *, platform: str, names: Collection[str])
         if name not in names:
             has = f"It has {', '.join(sorted(names))}." if names else "It has none."
             raise UsageError(f"{platform} has no option {name!r}.", field="options", remedy=has)
-        if name in _COUNTED:
-            row[name.replace("-", "_")] = _count(word, name, value)
+        if name in RANK_OPTIONS:
+            row |= {"strategy": RANK_OPTIONS[name], "ranks": _count(word, name, value)}
+        elif name in _COUNTED:
+            row[name] = _count(word, name, value)
         elif name == "browser":
             row[name] = value or _nameless()
         else:
             row[_FLAGS[name]] = True
-    if "tensor_parallel" in row and len(row) > 1:
-        raise UsageError("tensor-parallel goes with no other option.", field="options", remedy="Ask for one of them.")
+    if "ranks" in row and len(words) > 1:
+        name = next(name for name, strategy in RANK_OPTIONS.items() if strategy == row["strategy"])
+        raise UsageError(f"{name} goes with no other option.", field="options", remedy="Ask for one of them.")
     if row.get("graphs") and (row.get("streams", 1) > 1 or row.get("device_map")):
         raise UsageError(
             "cuda-graphs captures one stream of one device.", field="options", remedy="Ask for one of them."

@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from datetime import timedelta
 from typing import Any
 
 from domain.errors import UnsupportedWorkload
 from runner.platforms.base import Rank
 
-__all__ = ["meet", "split"]
-
-_HERE = "127.0.0.1"
-_LONGEST = timedelta(hours=4)
-"""A rank waits for its next call as long as the first one rests; a dead one is seen by its process, not by this."""
-
-
-def meet(rank: Rank, device_type: str) -> None:
-    """Wait until all ranks are here; what is imported for splitting is imported then, and is no part of its time."""
-    import torch.distributed as dist
-    import transformers.distributed.tensor_parallel  # noqa: F401
-
-    if sys.platform in ("linux", "darwin"):
-        # All ranks are on this machine, whose own name need not lead to it.
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
-    store = dist.TCPStore(_HERE, rank.port, is_master=False)
-    backend = "gloo" if device_type == "cpu" else f"cpu:gloo,{device_type}:nccl"
-    dist.init_process_group(backend, store=store, rank=rank.index, world_size=rank.size, timeout=_LONGEST)
+__all__ = ["split"]
 
 
 def split(module: Any, rank: Rank, device_type: str) -> None:

@@ -15,7 +15,7 @@ from runner.machine.devices.watching import Watcher
 from runner.machine.environment import nvidia_driver
 from runner.measure.power.meter import Unread
 from runner.platforms.base import Observation, Settings
-from runner.platforms.execution_options import batch_parts
+from runner.platforms.execution_options import RANK_OPTIONS, batch_parts
 from runner.platforms.torch_platform import TorchPlatform
 
 __all__ = ["Cuda", "Rocm", "amd_fp8_problem"]
@@ -28,7 +28,7 @@ class Cuda(TorchPlatform):
 
     name = "cuda"
     device_type = "cuda"
-    known_options: ClassVar[frozenset[str]] = frozenset({"cuda-graphs", "streams", "device-map", "tensor-parallel"})
+    known_options: ClassVar[frozenset[str]] = frozenset({"cuda-graphs", "streams", "device-map", *RANK_OPTIONS})
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class Cuda(TorchPlatform):
         import torch
 
         if settings.rank is not None:
-            torch.cuda.set_device(settings.rank.index)
+            torch.cuda.set_device(settings.rank.local_index)
         elif settings.device and ":" in settings.device:
             torch.cuda.set_device(settings.device)
         torch.cuda.reset_peak_memory_stats()

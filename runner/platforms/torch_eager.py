@@ -18,6 +18,7 @@ from runner.machine.processor import threads_allowed
 from runner.measure.power.hwmon import find_hwmon
 from runner.measure.power.meter import Meter, Unread
 from runner.platforms.base import Observation
+from runner.platforms.execution_options import RANK_OPTIONS
 from runner.platforms.torch_cuda import Cuda, Rocm
 from runner.platforms.torch_platform import TorchPlatform
 
@@ -29,7 +30,7 @@ class Cpu(TorchPlatform):
 
     name = "cpu"
     device_type = "cpu"
-    known_options: ClassVar[frozenset[str]] = frozenset({"tensor-parallel"})
+    known_options: ClassVar[frozenset[str]] = frozenset(RANK_OPTIONS)
 
     def _exists(self) -> str | None:
         return None

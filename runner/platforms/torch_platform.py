@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, ClassVar
@@ -21,6 +21,7 @@ from runner.measure.generation import TorchGeneration, require_generation
 from runner.measure.training import TorchTraining
 from runner.platforms import torch_precision
 from runner.platforms.base import Observation, Platform, Probe, Settings
+from runner.platforms.data_parallel import RankTraining, local_batch_size, replicate, require_values, shard
 from runner.platforms.execution_options import ExecutionOptions, read_options
 from runner.platforms.shares import observation_of
 from runner.platforms.splitting import split
@@ -120,14 +121,21 @@ class TorchPlatform(Platform):
             require_generation(model)
         device = settings.device or self.device_type
         dtype = getattr(torch, torch_precision.DTYPES[settings.precision])
-        if settings.rank is not None:
-            split(model.to(dtype=dtype), settings.rank, self.device_type)
-            self._options |= {"tensor_parallel": settings.rank.size}
+        rank = settings.rank
+        if rank is not None and rank.strategy == "tensor":
+            split(model.to(dtype=dtype), rank, self.device_type)
+            self._options |= {"tensor_parallel": rank.size}
         self._module = model.to(device=device, dtype=dtype)
         self._module.train(settings.purpose == "training" and settings.dropout)
         if settings.precision in (*torch_precision.QUANTIZED, "fp8"):
             self._options |= torch_precision.quantize(self._module, settings.precision, device)
         self._call = self._module
+        if rank is not None and rank.strategy != "tensor":
+            require_values(self._module)
+            if rank.strategy == "fsdp2":
+                shard(self._module, rank, self.device_type)
+            self._options |= {"data_parallel": rank.size, "strategy": rank.strategy, "nodes": rank.nodes}
+            self._options |= {"backend": "gloo" if self.device_type == "cpu" else "nccl"}
         self.synchronize()
 
     def _allow_tf32(self, allowed: bool) -> None:
@@ -217,13 +225,22 @@ class TorchPlatform(Platform):
 
         assert self._settings is not None
         scaler = torch.amp.GradScaler(self._autocast_device()) if self._settings.precision == "amp-fp16" else None
-        self._trainer = TorchTraining(
+        kind: Callable[..., TorchTraining] = TorchTraining
+        rank = self._settings.rank
+        if rank is not None:
+            # With dropout off two runs are compared, and what is compared is the loss of the whole batch.
+            kind = partial(RankTraining, averaging=not self._settings.dropout, strategy=rank.strategy)
+            self._options["local_batch_size"] = local_batch_size(workload, rank)
+            if rank.strategy == "ddp" and self._call is self._module:
+                self._call = replicate(self._module, inputs, self._around, rank, self.device_type)
+        self._trainer = kind(
             self._module,
             inputs,
             workload,
             learning_rate,
             synchronize=self.synchronize,
             call=self._call,
+            compiled=self._settings.compiled,
             context=self._around,
             scaler=scaler,
         )

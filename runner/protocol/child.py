@@ -24,10 +24,10 @@ from runner.protocol.tasks import (
     Exhaust,
     Failed,
     Finished,
+    Follow,
     Measure,
     Message,
     Prepare,
-    RankReport,
     Reached,
     Survey,
     Task,
@@ -58,7 +58,7 @@ class Speaker:
         self.stage = stage
         self.say(Reached(stage=stage))
 
-    def say(self, message: Message | RankReport) -> None:
+    def say(self, message: Message) -> None:
         """Write one message as a line."""
         line = memoryview(msgspec.json.encode(message) + b"\n")
         while line:
@@ -118,6 +118,8 @@ def _do(task: Task, speaker: Speaker) -> Any:
             return execution.measure_case(task, speaker)
         case Verify():
             return execution.verify_case(task, speaker)
+        case Follow():
+            return importlib.import_module(".supervision", __package__).follow_case(task.case, speaker)
         case Examine():
             return importlib.import_module("..selftest.checks", __package__).examine(task, speaker)
         case Exhaust():

@@ -25,6 +25,7 @@ import psutil
 
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
 from runner.machine.scrub import scrub
+from runner.platforms.execution_options import RANK_OPTIONS
 from runner.protocol.tasks import Failed, Finished, FollowingTask, KernelReport, Message, Partial, Reached, Task
 
 __all__ = ["Ended", "decoded", "descendants", "end_tree", "exit_failure", "run_task", "send_task", "system_oom_kills"]
@@ -82,7 +83,9 @@ class _Watched:
         self._timeout_s = timeout_s
         self._limit = memory_limit_bytes
         # Ranks are children of the child; looking for children takes a millisecond or more of a processor each time.
-        self._ranks = any("tensor-parallel" in word for word in getattr(getattr(task, "case", None), "options", ()))
+        self._ranks = any(
+            word.partition("=")[0] in RANK_OPTIONS for word in getattr(getattr(task, "case", None), "options", ())
+        )
         self._on_stage = on_stage
         self._on_partial = on_partial
         self._stages: list[str] = []

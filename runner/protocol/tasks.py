@@ -13,15 +13,18 @@ from domain.configuration import Workload
 from runner.calibration.kernels import Kernel
 from runner.measure.stopping import Method
 from runner.platforms.base import Rank
+from runner.protocol.nodes import Nodes
 
 __all__ = [
     "Calibrate",
     "Case",
+    "Communication",
     "Convert",
     "Examine",
     "Exhaust",
     "Failed",
     "Finished",
+    "Follow",
     "FollowingTask",
     "KernelJob",
     "KernelReport",
@@ -41,7 +44,8 @@ __all__ = [
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One configuration as it was asked for; `model` is a name or a path, `threads` None means all allowed.
 
-    `unreachable` is why the hub cannot be asked for its checkpoint, found out once for all children.
+    `unreachable` is why the hub cannot be asked for its checkpoint, found out once for all children. `nodes` are the machines
+    whose processes train together.
     """
 
     model: str
@@ -57,6 +61,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     trust_remote_code: bool = False
     allow_pickle: bool = False
     unreachable: str | None = None
+    nodes: Nodes | None = None
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,16 +122,45 @@ class FollowingTask(msgspec.Struct, frozen=True, kw_only=True):
     verifying: bool
 
 
-class RankReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="report"):
-    """The device of a rank, its threads, and the highest memory that it took, in bytes."""
+class RankReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The device of a rank, its threads, and the highest memory that it took, in bytes.
+
+    Of a rank that trains: its time on processors over the wall time, in the timed steps (`core_share`) and while it
+    computed without communication, and what its passes waited for communication, in ms.
+    """
 
     rank: int
     device: str
     threads: int
+    node: int | None = None
     peak_memory_bytes: int
     device_memory_bytes: int | None = None
     allocated_bytes: int | None = None
     reserved_bytes: int | None = None
+    core_share: float | None = None
+    computing_core_share: float | None = None
+    exposed_communication_ms: float | None = None
+
+
+class Communication(msgspec.Struct, frozen=True, kw_only=True):
+    """What communication took in a training on ranks, as the first of them saw it.
+
+    `exposed_ms` is its share of a step that no computing hid; `all_reduce_ms` the time of adding up the gradients'
+    bytes alone, in that many buffers; `steps` how many steps without communication it was compared with.
+    """
+
+    exposed_ms: float
+    all_reduce_ms: float
+    gradient_bytes: int
+    buffers: int
+    backend: str
+    steps: int
+
+
+class Follow(msgspec.Struct, frozen=True, kw_only=True, tag="follow"):
+    """Be a node of a case beside the first: start its ranks here, and watch them until the first rank has done with them."""
+
+    case: Case
 
 
 class Examine(msgspec.Struct, frozen=True, kw_only=True, tag="examine"):
@@ -165,7 +199,7 @@ class Calibrate(msgspec.Struct, frozen=True, kw_only=True, tag="calibrate"):
     memory_bytes: float | None = None
 
 
-Task = Survey | Prepare | Convert | Measure | Verify | Examine | Exhaust | Calibrate
+Task = Survey | Prepare | Convert | Measure | Verify | Follow | Examine | Exhaust | Calibrate
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True, tag="reached"):

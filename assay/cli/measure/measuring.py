@@ -15,20 +15,18 @@ from assay.cli.measure.calibrating import calibrate_plan, calibrated_first, show
 from assay.cli.measure.destination import both, destination
 from assay.cli.measure.endpoint import bench_endpoint, endpoint_options
 from assay.cli.measure.run_context import context_option, end_with_worker, run_context
-from assay.cli.measure.run_output import progress
+from assay.cli.measure.run_output import progress, tell_plan
 from assay.cli.options import AMOUNTS, NUMBERS, PART, WORDS, as_json, served
-from assay.cli.output import answers, grid, print_json, say
+from assay.cli.output import answers, print_json, say
 from assay.cli.output_files import OutputFile, overwritable, resumable
 from domain.errors import UsageError
 from domain.vocabulary import MODES
-from presentation import formatting
 
 if TYPE_CHECKING:
     from domain.payloads import RunContext, TestReported
     from runner.campaign.plan import Plan
-    from runner.campaign.rehearsal import Rehearsed
 
-__all__ = ["Expecting", "bench", "expected_and_recorded", "expecting", "tell_plan", "verify"]
+__all__ = ["Expecting", "bench", "expected_and_recorded", "expecting", "verify"]
 
 Expecting = Callable[[Sequence[dict[str, Any]], Path | None], int]
 """Takes the events of a verification and the file that it resumed; returns the exit code of the comparison."""
@@ -96,60 +94,10 @@ def _tests(events: Iterable[dict[str, Any]]) -> Iterable[TestReported]:
     return (msgspec.convert(event["data"], TestReported) for event in events if event["type"] == TEST_REPORTED)
 
 
-def tell_plan(plan: Plan, *, as_json: bool) -> int:
-    """Print every case, the longest time of steady measuring and what cannot run; return 1 if something cannot."""
-    import msgspec
-
-    from assay.home import find_home
-    from runner.campaign.rehearsal import rehearse, steady_bound_s
-
-    cases = rehearse(plan, find_home().cache)
-    refused = sum(1 for each in cases if each.why)
-    bound_s = steady_bound_s(plan, len(cases) - refused)
-    if as_json:
-        print_json({"cases": msgspec.to_builtins(cases), "refused": refused, "steady_bound_s": bound_s})
-    else:
-        answers().print(_table(cases))
-        longest = f"at most {formatting.count(bound_s)} s" if bound_s is not None else "as long as the iterations take"
-        say(
-            f"{formatting.count(len(cases))} cases, {formatting.count(refused)} of them impossible here; warming up and "
-            f"measuring take {longest}, loading and converting come on top"
-        )
-    return 1 if refused else 0
-
-
-def _table(cases: Sequence[Rehearsed]) -> Any:
-    fixed = [(name, "fixed") for name in ("platform", "precision", "mode")]
-    columns: list[str | tuple[str, str]] = ["model", *fixed, "sizes", "why not"]
-    rows = [
-        [
-            each.case.model.rpartition("/")[2],
-            each.case.platform,
-            each.case.precision,
-            each.case.workload.mode + (" compiled" if each.case.compiled else ""),
-            ", ".join([_sizes(each.case.workload), *each.case.options]),
-            " ".join(filter(None, (each.why, each.remedy))),
-        ]
-        for each in cases
-    ]
-    return grid("Would be measured", columns, rows)
-
-
-def _sizes(workload: Any) -> str:
-    import msgspec
-
-    sizes = msgspec.to_builtins(workload).items()
-    return ", ".join(_size(name.replace("_", " "), size) for name, size in sizes if size and name not in _NAMED_APART)
-
-
-def _size(name: str, value: Any) -> str:
-    return name if value is True else f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
-
-
-_NAMED_APART = frozenset({"mode", "scenario"})
 _BESIDE_A_FILE = {
     "plan_file",
     "part",
+    "node_rank",
     "out",
     "resume",
     "verify_only",
@@ -210,7 +158,8 @@ def _chosen(verb: Any) -> Any:
                 "options",
                 multiple=True,
                 metavar="NAME[=N]",
-                help="Further options of a platform: tensor-parallel=2, cuda-graphs, streams=4, device-map.",
+                help="Further options of a platform: tensor-parallel=2, data-parallel=2, fsdp=2, cuda-graphs, streams=4, "
+                "device-map.",
             ),
             click.option(
                 "--browser",
@@ -248,6 +197,8 @@ Examples:
   assay bench bert-base-uncased --platform cpu,openvino --precision fp32,bf16 --batch-sizes 1,8
   assay bench gpt2 --input-tokens 128 --output-tokens 32
   assay bench vit-base-patch16-224 --mode training --optimizers adamw,sgd
+  assay bench bert-base-uncased --mode training --batch-sizes 8 --option data-parallel=2
+  assay bench gpt2 --mode training --batch-sizes 8 --option fsdp=2 --nodes 10.0.0.1,10.0.0.2 --node-rank 0
   assay bench --models-set small --out here.ndjson
   assay bench --plan nightly.yaml --dry-run
   assay bench --plan nightly.yaml --part 2/8 --out part-2.ndjson
@@ -268,6 +219,24 @@ Examples:
     help="Seconds of steady measuring a configuration.",
 )
 @click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="A fixed number of samples instead.")
+@click.option(
+    "--nodes",
+    type=WORDS,
+    metavar="HOST[:PORT],HOST…",
+    help="Machines whose ranks train together; run the same command on each.",
+)
+@click.option(
+    "--node-rank", type=click.IntRange(min=0), metavar="K", help="Which of --nodes this is; 0 has the events."
+)
+@click.option(
+    "--node-wait",
+    "node_wait_s",
+    type=click.FloatRange(min=1),
+    default=120,
+    show_default=True,
+    metavar="S",
+    help="How long nodes wait for each other.",
+)
 @click.option(
     "--percentile",
     type=click.Choice(["p50", "p90", "p95", "p99"]),
@@ -319,6 +288,10 @@ def bench(
     if dry_run:
         return tell_plan(plan, as_json=as_json)
     steps = [(True, first_verify or verify_only), (False, then_measure and not verify_only)]
+    if plan.nodes and any(wanted for verifies, wanted in steps if verifies) and not benchmark_only:
+        raise UsageError("several nodes measure, and verify nothing.", field="verify", remedy="Leave out verifying.")
+    if plan.nodes and plan.nodes.rank:
+        return _take_part(plan, as_json=as_json)
     chosen = [False] if benchmark_only else [verifies for verifies, wanted in steps if wanted]
     return _perform(plan, chosen, out, resume, server, token, as_json=as_json, calibrate=calibrate, context=code_state)
 
@@ -356,6 +329,16 @@ def verify(
     code_state = run_context(context)
     plan = _plan(**how)[0]
     return _perform(plan, [True], out, resume, server, token, as_json=as_json, settle=settle, context=code_state)
+
+
+def _take_part(plan: Plan, *, as_json: bool) -> int:
+    """Run this node's ranks of the plan's cases, whose events the first node has; return the exit code."""
+    from assay.home import find_home
+    from runner.campaign.bench import follow_plan
+
+    with progress() as show:
+        report = follow_plan(plan, show, cache=find_home().cache)
+    return _report([], [report], as_json=as_json)
 
 
 def _perform(
@@ -410,18 +393,22 @@ def _plan(
     scenario: str | None = None,
     browsers: list[str] | None = None,
     headed: bool = False,
+    nodes: list[str] | None = None,
+    node_rank: int | None = None,
+    node_wait_s: float = 120.0,
     **how: Any,
 ) -> tuple[Any, bool, bool]:
     """Return the plan of the flags or of a file, and whether it verifies and whether it measures."""
     from runner.campaign.plan import Sweep, in_browsers, make_plan
     from runner.campaign.plan_file import read_plan
     from runner.measure.stopping import Method
+    from runner.protocol.nodes import read_nodes
 
     named = {name: how.pop(name) for name in _OF_THE_PLAN if name in how}
     if plan_file is not None:
         _require_file_alone()
         file = read_plan(plan_file)
-        return file.plan(), file.verify, file.benchmark
+        return file.plan(node_rank), file.verify, file.benchmark
     sweep = Sweep(
         models=tuple(_models(models, models_set, category)),
         modes=(mode,),
@@ -436,6 +423,7 @@ def _plan(
         *(in_browsers(sweep, browsers or (), headed=headed) if browsers or headed else [sweep]),
         method=Method(budget_s=budget_s, iterations=iterations, percentile=percentile, **(method or {})),
         memory_limit_bytes=memory_limit_mb * 1_000_000 if memory_limit_mb else None,
+        nodes=read_nodes(nodes or (), node_rank, node_wait_s),
         **named,
     )
     return plan, False, True

@@ -58,6 +58,7 @@ def test_a_model_that_cannot_be_split_is_unsupported(model: str, said: str) -> N
     assert said in failure.message and failure.remedy
 
 
+@pytest.mark.torture
 def test_a_rank_that_dies_is_told_with_its_stage_and_nothing_is_left() -> None:
     started: list[int] = []
     ranks: list[psutil.Process] = []

@@ -18,19 +18,23 @@ def test_options_are_read() -> None:
     assert read_options(("streams=4",), platform="cuda", names=CUDA) == ExecutionOptions(streams=4)
     assert read_options(("device-map",), platform="rocm", names=Rocm.known_options) == ExecutionOptions(device_map=True)
     assert read_options(("tensor-parallel=2",), platform="cpu", names=Cpu.known_options) == ExecutionOptions(
-        tensor_parallel=2
+        strategy="tensor", ranks=2
     )
+    assert read_options(("data-parallel=4",), platform="cpu", names=CUDA) == ExecutionOptions(strategy="ddp", ranks=4)
+    assert read_options(("fsdp=2",), platform="cpu", names=CUDA) == ExecutionOptions(strategy="fsdp2", ranks=2)
 
 
 @pytest.mark.parametrize(
     ("words", "known", "said"),
     [
         (("cuda-graphs",), Mps.known_options, "It has none"),
-        (("cuda-graphs",), Cpu.known_options, "It has tensor-parallel"),
-        (("turbo",), CUDA, "It has cuda-graphs, device-map, streams, tensor-parallel"),
+        (("cuda-graphs",), Cpu.known_options, "It has data-parallel, fsdp, tensor-parallel"),
+        (("turbo",), CUDA, "It has cuda-graphs, data-parallel, device-map, fsdp, streams, tensor-parallel"),
         (("tensor-parallel",), CUDA, "tensor-parallel=2"),
         (("tensor-parallel=1",), CUDA, "tensor-parallel=2"),
         (("tensor-parallel=2", "device-map"), CUDA, "no other option"),
+        (("fsdp=2", "data-parallel=2"), CUDA, "no other option"),
+        (("fsdp=1",), CUDA, "fsdp=2"),
         (("streams",), CUDA, "streams=4"),
         (("streams=0",), CUDA, "streams=4"),
         (("cuda-graphs", "streams=2"), CUDA, "one stream of one device"),
