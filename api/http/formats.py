@@ -42,6 +42,7 @@ JSON_COLUMNS = frozenset(
         "checks",
         "config",
         "energy_reading",
+        "efficiency_reasons",
         "execution",
         "hardware",
         "latency_ci95",
@@ -57,6 +58,7 @@ JSON_COLUMNS = frozenset(
         "spec",
         "totals",
         "tracer",
+        "training_ranks",
         "verdict_reasons",
         "workload",
     }

@@ -92,6 +92,31 @@ async def reported_tests(
     return await _by_position(request, page, "failures" if failures else "tests", filters)
 
 
+@get("/v1/scaling", summary="Trainings on ranks, with their efficiency")
+async def scaling(
+    request: Request[Any, Any, Any],
+    page: NamedDependency[Page],
+    model: Text = None,
+    hardware: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    strategy: Text = None,
+    run_id: Text = None,
+) -> Response[bytes]:
+    """Return trainings on several ranks by position. `efficiency` is derived from the throughput of the measurement on
+    one rank that `baseline_event_id` names (strong scaling: the same batch); without one it is null.
+    """
+    filters = {
+        "model": model,
+        "hardware": hardware,
+        "platform": platform,
+        "precision": precision,
+        "strategy": strategy,
+        "run_id": run_id,
+    }
+    return await _by_position(request, page, "scaling", filters)
+
+
 @get("/v1/kernels", summary="Timings of kernels, in the order of the log")
 async def kernels(
     request: Request[Any, Any, Any],
@@ -184,6 +209,7 @@ router = Router(
     route_handlers=[
         measurements,
         reported_tests,
+        scaling,
         runs,
         one_run,
         kernels,

@@ -137,6 +137,10 @@ class Client(Jobs):
         """Return test outcomes."""
         return self._rows("tests", **filters)
 
+    def scaling(self, **filters: Any) -> list[Json]:
+        """Return trainings on ranks with their efficiency against a measurement on one rank (strong scaling)."""
+        return self._rows("scaling", **filters)
+
     def models(self, **filters: Any) -> list[Json]:
         """Return the models that are known; with `search` those that a text may mean, best first."""
         return self._rows("models", **filters)

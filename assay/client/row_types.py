@@ -23,6 +23,7 @@ __all__ = [
     "Model",
     "Row",
     "Run",
+    "Scaling",
     "Test",
 ]
 
@@ -159,6 +160,29 @@ class Measurement(Fact, frozen=True, kw_only=True):
     energy_verdict: str | None = None
     energy_reading: Json | None = None
     scenario_result: Json | None = None
+    training_ranks: Json | None = None
+
+
+class Scaling(Measurement, frozen=True, kw_only=True):
+    """A training on ranks, and the measurement on one rank that its efficiency is derived from (strong scaling)."""
+
+    noun: ClassVar[str] = "scaling"
+
+    strategy: str | None = None
+    ranks: int | None = None
+    nodes: int | None = None
+    backend: str | None = None
+    local_batch_size: int | None = None
+    exposed_communication_ms: float | None = None
+    all_reduce_ms: float | None = None
+    gradient_bytes: int | None = None
+    least_core_share: float | None = None
+    baseline_event_id: str | None = None
+    baseline_throughput_per_s: float | None = None
+    speedup: float | None = None
+    efficiency: float | None = None
+    efficiency_verdict: str | None = None
+    efficiency_reasons: list[str] | None = None
 
 
 class Failure(Fact, frozen=True, kw_only=True):

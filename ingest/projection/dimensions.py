@@ -92,8 +92,15 @@ def _execution(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
         request.power_limit_w,
         _json(request.options),
         _json((observed.details or {}).get("scenario")),
+        _json(_training_ranks(observed)),
         canonical_part(msgspec.to_builtins(actual)),
     )
+
+
+def _training_ranks(observed: Observed) -> dict[str, Any] | None:
+    """Return the ranks of a training and what their communication took; None where there were none."""
+    details = observed.details or {}
+    return {name: details[name] for name in ("ranks", "communication")} if "communication" in details else None
 
 
 def _context(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
@@ -195,6 +202,7 @@ PARTS: Mapping[str, Dimension] = {
         power_limit_w=_NUMBER,
         options=_TEXT,
         scenario_result=_TEXT,
+        training_ranks=_TEXT,
         execution=_TEXT,
     ),
     "context": _part(

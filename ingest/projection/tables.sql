@@ -68,7 +68,7 @@ CREATE TABLE execution_part (
     platform VARCHAR NOT NULL, precision VARCHAR, platform_asked VARCHAR NOT NULL, precision_asked VARCHAR,
     device VARCHAR, device_asked VARCHAR, fallback_share DOUBLE,
     runtime_name VARCHAR, runtime_version VARCHAR, compiled BOOLEAN, layout VARCHAR, threads BIGINT, streams BIGINT,
-    parallelism JSON, power_limit_w DOUBLE, options JSON, scenario_result JSON,
+    parallelism JSON, power_limit_w DOUBLE, options JSON, scenario_result JSON, training_ranks JSON,
     execution JSON NOT NULL
 );
 
@@ -84,7 +84,7 @@ CREATE TABLE subject (
     platform VARCHAR NOT NULL, precision VARCHAR, platform_asked VARCHAR NOT NULL, precision_asked VARCHAR,
     device VARCHAR, device_asked VARCHAR, fallback_share DOUBLE,
     runtime_name VARCHAR, runtime_version VARCHAR, compiled BOOLEAN, layout VARCHAR, threads BIGINT, streams BIGINT,
-    parallelism JSON, power_limit_w DOUBLE, options JSON, scenario_result JSON,
+    parallelism JSON, power_limit_w DOUBLE, options JSON, scenario_result JSON, training_ranks JSON,
     workload JSON NOT NULL, execution JSON NOT NULL
 );
 

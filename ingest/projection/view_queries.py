@@ -54,7 +54,9 @@ says: another filter asks whether the best row has it, not for the best of those
 CONTEXT = frozenset(("source", "attestation", "run_id", "environment_fingerprint", "origin", "provenance_source"))
 """Columns of `context`."""
 ORDER = {
-    **dict.fromkeys((*FACTS, "runs", "traces", "prices", "environments", "operations", "kernel_tables"), "position"),
+    **dict.fromkeys(
+        (*FACTS, "runs", "traces", "prices", "environments", "operations", "kernel_tables", "scaling"), "position"
+    ),
     "kernels": "timing_id",
     **dict.fromkeys(
         (

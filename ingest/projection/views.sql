@@ -9,7 +9,7 @@ SELECT
     s.output_tokens, s.steps, s.concurrency, s.arrival_rate_per_s, s.optimizer, s.gradient_checkpointing,
     s.platform, s.precision, s.platform_asked, s.precision_asked, s.device, s.device_asked, s.fallback_share,
     s.runtime_name, s.runtime_version, s.compiled, s.layout, s.threads, s.streams, s.parallelism, s.power_limit_w, s.options,
-    s.scenario_result, s.workload, s.execution, c.environment_fingerprint,
+    s.scenario_result, s.training_ranks, s.workload, s.execution, c.environment_fingerprint,
     m.latency_mean_ms, m.latency_min_ms, m.latency_max_ms, m.latency_stddev_ms, m.latency_p50_ms, m.latency_p90_ms,
     m.latency_p95_ms, m.latency_p99_ms, m.latency_n,
     m.latency_p50_ci95_low_ms, m.latency_p50_ci95_high_ms, m.latency_mean_ci95_low_ms, m.latency_mean_ci95_high_ms,
@@ -66,6 +66,39 @@ QUALIFY row_number() OVER (
 
 -- name: best_measurements
 SELECT * FROM measurements SEMI JOIN best USING (position, model_id, hardware_id, platform, mode);
+
+-- name: scaling
+-- Strong scaling: the baseline does the same batch, with the threads of one rank where ranks share a processor.
+SELECT
+    n.* EXCLUDE (reasons), b.event_id AS baseline_event_id, b.throughput_per_s AS baseline_throughput_per_s,
+    n.throughput_per_s / b.throughput_per_s AS speedup, n.throughput_per_s / b.throughput_per_s / n.ranks AS efficiency,
+    CASE WHEN b.event_id IS NULL THEN NULL WHEN 'invalid' IN (n.verdict, b.verdict) THEN 'invalid'
+        WHEN 'suspect' IN (n.verdict, b.verdict) THEN 'suspect' ELSE 'valid' END AS efficiency_verdict,
+    CASE WHEN b.event_id IS NOT NULL THEN to_json(list_concat(n.reasons, list_transform(
+        b.reasons, lambda reason: 'the baseline: ' || reason))) END AS efficiency_reasons
+FROM (
+    SELECT *,
+        options->>'$.strategy' AS strategy, (parallelism->>'$.data')::BIGINT AS ranks, (options->>'$.nodes')::BIGINT AS nodes,
+        options->>'$.backend' AS backend, (options->>'$.local_batch_size')::BIGINT AS local_batch_size,
+        (training_ranks->>'$.communication.exposed_ms')::DOUBLE AS exposed_communication_ms,
+        (training_ranks->>'$.communication.all_reduce_ms')::DOUBLE AS all_reduce_ms,
+        (training_ranks->>'$.communication.gradient_bytes')::BIGINT AS gradient_bytes,
+        list_min(from_json(training_ranks->'$.ranks[*].computing_core_share', '["DOUBLE"]')) AS least_core_share,
+        coalesce(from_json(verdict_reasons, '["VARCHAR"]'), []) AS reasons
+    FROM measurements WHERE training_ranks IS NOT NULL
+) AS n
+LEFT JOIN (
+    SELECT *, coalesce(from_json(verdict_reasons, '["VARCHAR"]'), []) AS reasons FROM measurements
+    WHERE mode = 'training' AND parallelism IS NULL AND options IS NULL AND throughput_per_s > 0 AND origin <> 'simulated'
+) AS b ON b.model_id = n.model_id AND b.hardware_id = n.hardware_id AND b.workload = n.workload AND b.hardware_count = 1
+    AND b.platform = n.platform AND b.precision = n.precision AND b.runtime_name = n.runtime_name
+    AND b.runtime_version IS NOT DISTINCT FROM n.runtime_version AND b.origin = n.origin
+    AND coalesce(b.compiled, false) = coalesce(n.compiled, false)
+    AND (n.hardware_kind IS DISTINCT FROM 'cpu' OR b.threads * n.ranks = n.threads)
+-- The baseline is sound before it is of the same environment, and of that before it is new.
+QUALIFY row_number() OVER (PARTITION BY n.position ORDER BY
+    CASE b.verdict WHEN 'valid' THEN 0 WHEN 'suspect' THEN 1 WHEN 'invalid' THEN 3 ELSE 2 END,
+    (b.environment_fingerprint IS NOT DISTINCT FROM n.environment_fingerprint) DESC, b.position DESC) = 1;
 
 -- name: runs
 SELECT

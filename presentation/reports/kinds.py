@@ -68,6 +68,7 @@ def _one_hardware(source: Source) -> list[Section]:
         sections.precisions(source),
         sections.batch_scaling(source),
         sections.modes(source),
+        *sections.on_ranks(source),
         *result[:2],
         sections.configurations(source),
     ]
@@ -85,6 +86,7 @@ def _model(source: Source) -> list[Section]:
         sections.precisions(source),
         sections.batch_scaling(source),
         sections.modes(source),
+        *sections.on_ranks(source),
         *sections.over_time(source),
         *model[1:],
         sections.configurations(source),
@@ -92,7 +94,7 @@ def _model(source: Source) -> list[Section]:
 
 
 def _modes(source: Source) -> list[Section]:
-    return [sections.modes(source)]
+    return [sections.modes(source), *sections.on_ranks(source)]
 
 
 def _precision(source: Source) -> list[Section]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from presentation import formatting
 from presentation.answer_words import model_name
+from presentation.rank_scaling import baseline_command, efficiency_words, ranks_words
 from presentation.reports import families, likeness, pairs
 from presentation.reports.content import Chart, Column, Part, Row, Section, Table
 from presentation.reports.evidence import (
@@ -29,6 +30,7 @@ __all__ = [
     "model_pictures",
     "models_on_hardware",
     "modes",
+    "on_ranks",
     "over_the_cpu",
     "over_time",
     "precisions",
@@ -147,6 +149,67 @@ def _by_precision(result: Sequence[Row]) -> Table:
         evidence_column(),
     )
     return Table("by-precision", "By hardware, platform and precision", columns, rows, "Geometric means with range.")
+
+
+_ON_RANKS = (
+    Column("model", "Model", lambda row: f"{row['model']}\n{work_words(row)}"),
+    Column("hardware", "Where", where_words),
+    Column("strategy", "Ranks", ranks_words),
+    Column("ranks"),
+    Column("nodes"),
+    Column("backend"),
+    Column("local_batch_size"),
+    Column("latency_p50_ms", "Step", lambda row: formatting.latency(row["latency_p50_ms"]), figures=True),
+    Column(
+        "exposed_communication_ms",
+        "Communication",
+        lambda row: formatting.latency(row["exposed_communication_ms"]),
+        figures=True,
+    ),
+    Column("all_reduce_ms", "All-reduce", lambda row: formatting.latency(row["all_reduce_ms"]), figures=True),
+    Column("factor", "Speed-up", lambda row: formatting.factor(row["factor"]), figures=True),
+    Column("efficiency", "Efficiency", efficiency_words, figures=True),
+    Column("efficiency_verdict"),
+    Column("efficiency_reasons"),
+    Column("least_core_share"),
+    Column("peak_memory_bytes"),
+    Column("origin", "Origin", origin_words),
+    evidence_column(),
+)
+_STRONG = (
+    "Strong scaling: the baseline trains the same batch on one rank, on a processor with the threads of one rank. Efficiency is "
+    "the speed-up over the number of ranks. Communication is what no computing hid; all-reduce adds up the gradients' bytes alone."
+)
+
+
+def on_ranks(source: Source) -> list[Section]:
+    """Say how well trainings on several ranks scale against one rank with the same batch; nothing where there are none."""
+    rows = source.on_ranks
+    if not rows:
+        return []
+    scaled = [row for row in rows if row["factor"]]
+    parts: list[Part] = []
+    if scaled:
+        what = "How often the work of one rank is done"
+        ordered = sorted(scaled, key=lambda row: -row["factor"])
+        drawn = pairs.factor_chart(ordered, "ranks", "Training on ranks against one rank", what)
+        named = [
+            {
+                **row,
+                "label": f"{model_name(row['model'])} · {ranks_words(row)} · {row['hardware']} · batch {row['batch_size']}",
+            }
+            for row in drawn.rows
+        ]
+        first = f"{what}. {named[0]['label']}: {formatting.factor(named[0]['factor'])}."
+        parts.append(drawn._replace(rows=named, sentence=first))
+    missing = next((row for row in rows if not row["factor"]), None)
+    if missing:
+        parts.append(f"Without a baseline there is no efficiency. This measures one: {baseline_command(missing)}")
+    return [
+        Section(
+            "Training on ranks", [*parts, Table("ranks", "Training on ranks, row by row", _ON_RANKS, rows, _STRONG)]
+        )
+    ]
 
 
 def modes(source: Source) -> Section:

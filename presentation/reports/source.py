@@ -9,6 +9,7 @@ from typing import Any
 from assay.client import Client
 from domain.comparison.slower_precisions import SlowerPrecision, slower_precisions
 from domain.errors import NotFound
+from presentation.rank_scaling import scaled_row
 from presentation.reports import likeness
 from presentation.reports.content import ReportQuestion, Row
 from presentation.reports.evidence import row_of
@@ -71,6 +72,14 @@ class Source:
     def scaling(self) -> list[dict[str, Any]]:
         """Series of batch sizes that are shown."""
         return likeness.scaling(self.kept)
+
+    @cached_property
+    def on_ranks(self) -> list[dict[str, Any]]:
+        """Trainings on ranks that are shown, each with its efficiency where it has a baseline."""
+        model = self.asked.subject if self.asked.kind == "model" else self.asked.model
+        rows = self.let_in(map(scaled_row, self.client.scaling(model=model, as_of=self.position)))
+        models = {row["model"] for row in self.kept}
+        return rows if self.asked.category is None else [row for row in rows if row["model"] in models]
 
     @cached_property
     def hardware(self) -> str | None:

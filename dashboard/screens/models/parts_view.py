@@ -25,8 +25,9 @@ from domain.answers.model_profile import ModelProfile
 from domain.vocabulary import MODES
 from presentation import charts, formatting
 from presentation.answer_words import device_name, evidence_words, short_name
+from presentation.rank_scaling import EFFICIENCY, baseline_command, ranks_words, scaled_row
 
-__all__ = ["show_about", "show_answer", "show_coverage", "show_measured", "show_ranking", "show_tests"]
+__all__ = ["show_about", "show_answer", "show_coverage", "show_measured", "show_ranking", "show_ranks", "show_tests"]
 
 PAGE = "models"
 TOP = 15
@@ -62,6 +63,35 @@ def show_measured(document: ModelProfile, rows: Sequence[MeasuredRow], at: int) 
         st.caption(f"{formatting.count(len(others))} of another size stand last.")
     _ways({"Compare devices": ("compare", {})}, {"model": name})
     downloads(table_files(stem(PAGE, name, at), ordered, as_of=at), f"{PAGE} best")
+
+
+def show_ranks(document: ModelProfile, at: int) -> None:
+    """Show how well trainings on several ranks scale, where there are any."""
+    rows = query.on_ranks(document.model.id, at)
+    if not rows:
+        return
+    name = document.model.id
+    plain = [scaled_row(msgspec.to_builtins(row)) for row in rows]
+    scaled = [{**row, "named": f"{ranks_words(row)} · batch {row['batch_size']}"} for row in plain if row["efficiency"]]
+    st.subheader("Training on ranks", anchor=False)
+    if scaled:
+        drawn = charts.intervals(
+            [{**row, "narrow": row["named"]} for row in scaled[:FIRST]],
+            EFFICIENCY,
+            theme=theme(),
+            log=False,
+            beside=100,
+        )
+        chart(drawn, key=f"{PAGE} ranks chart", words=f"{name}: efficiency of trainings on ranks")
+    result_table(model.ranks_columns(rows), key=f"{PAGE} ranks", words=f"Trainings of {name} on ranks", at_once=FIRST)
+    st.caption(
+        "Efficiency: items a second over those of one rank with the same batch, and over the ranks. It leads to that row."
+    )
+    missing = next((row for row in plain if not row["efficiency"]), None)
+    if missing:
+        st.caption("A row without a baseline gets its efficiency from this:")
+        to_paste(baseline_command(missing))
+    downloads(table_files(stem(PAGE, f"{name}_ranks", at), plain, as_of=at), f"{PAGE} ranks")
 
 
 def _ways(ways: Mapping[str, tuple[str, Mapping[str, str]]], about: Mapping[str, str]) -> None:

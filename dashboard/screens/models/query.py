@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.client.row_types import Model
+from assay.client.row_types import Model, Scaling
 from dashboard.service import KEPT, SentRows, checked, client, decoded, kept, sent_rows
 from domain.answers import Prediction, Recommendation
 from domain.answers.model_profile import FamilyCoverage, ModelProfile, OperatorBreakdown
 
-__all__ = ["compared", "family", "listed", "one", "operators", "predicted", "ranking"]
+__all__ = ["compared", "family", "listed", "on_ranks", "one", "operators", "predicted", "ranking"]
 
 MOST_DEVICES = 300
 
@@ -42,6 +42,12 @@ def ranking(name: str, position: int, mode: str, objective: str, top: int) -> Re
     question = {"mode": mode, "objective": objective, "top": top, "per_hardware": True, "hardware": "all"}
     answer = checked(dict(client().recommend(name, as_of=position, **question)), "ranked", "position")
     return decoded(answer, Recommendation)
+
+
+@kept(max_entries=KEPT)
+def on_ranks(name: str, position: int) -> list[Scaling]:
+    """Return the trainings of a model on several ranks, the newest first."""
+    return sent_rows(client().scaling(model=name, as_of=position), Scaling).items[::-1]
 
 
 @kept(max_entries=KEPT)

@@ -22,6 +22,7 @@ from dashboard.screens.models.parts_view import (
     show_coverage,
     show_measured,
     show_ranking,
+    show_ranks,
     show_tests,
 )
 from dashboard.screens.models.words import Model
@@ -157,6 +158,7 @@ def _one(model: Model, at: int, head: DeltaGenerator, strip: DeltaGenerator) -> 
     with guarded(TITLES[model.tab]):
         if model.tab == "hardware":
             show_measured(document, rows, at)
+            show_ranks(document, at)
         elif model.tab == "estimates":
             show_ranking(model, at)
         elif model.tab == "operators":

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from assay.client.row_types import Match
+from assay.client.row_types import Match, Scaling
 from assay.client.row_types import Model as ModelRow
 from dashboard.address import Params, Read, one_of, position, text, understood, whole
 from dashboard.best_measured import MeasuredRow, best_of_each, how_known, how_run, size_words, speed_words
@@ -31,6 +31,7 @@ from domain.catalogues.registry import MEASURED_ON
 from domain.vocabulary import CATEGORIES, MODES, PRECISIONS
 from presentation import formatting
 from presentation.answer_words import device_name
+from presentation.rank_scaling import efficiency_words, ranks_words
 
 __all__ = [
     "KNOWN",
@@ -50,6 +51,7 @@ __all__ = [
     "operators_table",
     "parts",
     "platforms_columns",
+    "ranks_columns",
     "read_model",
     "served_rows",
     "siblings_columns",
@@ -212,6 +214,49 @@ def headline(alike: Sequence[MeasuredRow]) -> tuple[str, str]:
     device = device_name(str(best["hardware"]), best.get("hardware_count"))
     where = first if many > 1 else "The only device measured"
     return f"{speed_words(best)} on {device}", f"{where}{size}: {how_run(best)} ({how_known(best)})"
+
+
+def ranks_columns(rows: Sequence[Scaling]) -> list[Column]:
+    """Return the table of trainings on ranks: the ranks lead to the measurement, its efficiency to that on one rank."""
+    documents = [msgspec.to_builtins(row) for row in rows]
+    return [
+        Column(
+            head="Ranks",
+            values=[ranks_words(row) for row in documents],
+            links=[row_path(row.event_id) for row in rows],
+        ),
+        Column(
+            head="Efficiency",
+            values=[row.efficiency for row in rows],
+            shown=[efficiency_words(row) for row in documents],
+            links=[row.baseline_event_id and row_path(row.baseline_event_id) for row in rows],
+            help="Speed-up over one rank with the same batch, over the number of ranks",
+        ),
+        Column(
+            head="Step",
+            values=[row.latency_p50_ms for row in rows],
+            shown=[formatting.latency(row.latency_p50_ms) for row in rows],
+        ),
+        Column(
+            head="Communication",
+            values=[row.exposed_communication_ms for row in rows],
+            shown=[formatting.latency(row.exposed_communication_ms) for row in rows],
+            help="What of a step no computing hid",
+        ),
+        Column(
+            head="All-reduce",
+            values=[row.all_reduce_ms for row in rows],
+            shown=[formatting.latency(row.all_reduce_ms) for row in rows],
+            help="Adding up the gradients' bytes with nothing else to do",
+        ),
+        Column(head="Batch", values=[row.batch_size for row in rows], help="Of all ranks together"),
+        Column(head="Precision", values=[row.precision for row in rows]),
+        Column(
+            head="Hardware",
+            values=[row.hardware_id for row in rows],
+            links=[about("hardware", row.hardware_id) for row in rows],
+        ),
+    ]
 
 
 def siblings_columns(rows: Sequence[Sibling]) -> list[Column]:

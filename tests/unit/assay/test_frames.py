@@ -145,7 +145,7 @@ def test_structs_name_every_column_of_the_views():
     for shape, view in (
         (row_types.Measurement, "measurements"), (row_types.Test, "tests"), (row_types.Failure, "failures"), (row_types.Run, "runs"),
         (row_types.Compatibility, "compatibility"), (row_types.Compatibility, "cells"),
-        (row_types.Environment, "environments"), (row_types.Kernel, "kernels"),
+        (row_types.Environment, "environments"), (row_types.Kernel, "kernels"), (row_types.Scaling, "scaling"),
     ):  # fmt: skip
         assert documented[view] <= set(shape.__struct_fields__), view
     assert set(row_types.Measurement.__struct_fields__) <= documented["measurements"]
