@@ -205,7 +205,7 @@ def _of_tables() -> list[Router]:
     )
     from api.routes.histories import alerts, reports
     from api.routes.links import page, routes
-    from api.routes.sharing import bundles, signers
+    from api.routes.sharing import bundles, peers, signers
 
     return [
         rows.router,
@@ -231,6 +231,7 @@ def _of_tables() -> list[Router]:
         imports.router,
         bundles.router,
         signers.router,
+        peers.router,
         operators.router,
         hardware_coverage.router,
         routes.router,

@@ -34,6 +34,7 @@ from ingest.log.artifacts import ArtifactStore
 from ingest.log.coalescer import Coalescer
 from ingest.log.event_log import Archived, EventLog, Transaction
 from ingest.log.postgres import Database
+from ingest.sharing.peers import ArrivalReader
 from predictor.answering.table_cache import Reading, Readings
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Container:
         self.signing_keys = KeyStore(database.url)
         self.keys = SigningKeys(self.signing_keys)
         self.artifacts = ArtifactStore(database.url)
+        self.arrivals = ArrivalReader(database.url)
         self.active = ActivePeers()
         self.queries = 0
         self.caught_up = False

@@ -14,7 +14,7 @@ AssayError
 ├── NotFound
 ├── AccessError: Unauthenticated, Forbidden
 ├── Unavailable: PlatformUnavailable, ServiceUnavailable, PartMissing, ProjectionBehind, TooBusy
-├── CorruptArtifact, LogAltered
+├── CorruptArtifact, LogAltered, PeerRefused
 └── SpoolFull
 """
 
@@ -40,6 +40,7 @@ __all__ = [
     "NotFound",
     "PartMissing",
     "PayloadTooLarge",
+    "PeerRefused",
     "PlatformUnavailable",
     "ProjectionBehind",
     "ResultRefused",
@@ -349,6 +350,13 @@ class LogAltered(AssayError):
     """A row of the log is not as it was appended: its body, or the chain that it belongs to, does not match."""
 
     type = "log-altered"
+
+
+class PeerRefused(AssayError):
+    """A peer sent what it should not; nothing of the page is kept."""
+
+    type = "peer-refused"
+    status = 422
 
 
 class SpoolFull(AssayError):

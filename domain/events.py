@@ -204,7 +204,7 @@ _PLAIN: dict[str, msgspec.json.Decoder[_Written]] = {
 _STANDARD = frozenset(Event.__struct_fields__) | {"data_base64"}
 _EXTENSION = re.compile(r"[a-z0-9]{1,40}")
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
-_OF_THE_LOG = frozenset({"attestation", "expired", "position"})
+_OF_THE_LOG = frozenset({"attestation", "expired", "position", "whence"})
 """Names of extension attributes that would be mistaken for what the log says of an event."""
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

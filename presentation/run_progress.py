@@ -37,10 +37,11 @@ class State(NamedTuple):
     live: bool
 
 
-def source_words(source: str | None, attestation: str | None) -> str:
-    """Name the source of a run or a row, and how the log knows it: `urn:acme:runner-7 (signed)`."""
+def source_words(source: str | None, attestation: str | None, peer: str | None = None) -> str:
+    """Name the source of a run or a row, how the log knows it, and the peer that brought it: `urn:acme:runner-7 (signed)`."""
+    known = ", ".join(word for word in (attestation, f"from peer {peer}" if peer else None) if word)
     name = source or formatting.MISSING
-    return f"{name} ({attestation})" if attestation else name
+    return f"{name} ({known})" if known else name
 
 
 def state(run: Run, now: datetime) -> State:

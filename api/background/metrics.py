@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from api.http.logs import RequestRecord
+from ingest.sharing.peers import UnreadPeer
 
 __all__ = ["CONTENT_TYPE", "Metrics", "ServiceState"]
 
@@ -30,6 +32,13 @@ _STATE = {
     "drift": ("assay_predictor_drift", "1 where the predictor in force misses more of its intervals than it promised."),
 }
 """Member of ServiceState → gauge; what is not known has no sample."""
+
+_PEER = {
+    "lag": ("assay_peer_lag_events", "Positions of the peer's log that were unread at the last pull."),
+    "pulled_at_s": ("assay_peer_pulled_timestamp_seconds", "When the last page of the peer was taken."),
+    "failed": ("assay_peer_failed", "1 where the last pull from the peer ended early; `assay peer list` says why."),
+}
+"""Member of UnreadPeer → gauge by peer."""
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -94,6 +103,9 @@ class Metrics:
         self.queued = self._gauge("assay_coalescer_depth", f"Single events that wait to be written. {_ONE}")
         self.bodies = self._gauge("assay_bodies_in_flight", f"Request bodies that are held in memory. {_ONE}")
         self.body_bytes = self._gauge("assay_body_bytes_in_flight", f"Bytes of those bodies. {_ONE}")
+        self._peers = {
+            member: Gauge(name, words, ["peer"], registry=self.registry) for member, (name, words) in _PEER.items()
+        }
         self._up = self._gauge("assay_up", "Whether Postgres answers and the tables are kept up.")
         worker = Gauge("assay_worker_info", "The worker that this scrape met.", ["pid", "role"], registry=self.registry)
         worker.labels(str(os.getpid()), role).set(1)
@@ -141,6 +153,16 @@ class Metrics:
                 gauge = self._state[member] = self._gauge(name, words)
             gauge.set(value)
         return prometheus_client.generate_latest(self.registry)
+
+    def peers(self, peers: Iterable[UnreadPeer]) -> None:
+        """Set how far each peer is read; those that are none any more are forgotten."""
+        for gauge in self._peers.values():
+            gauge.clear()
+        for peer in peers:
+            for member, gauge in self._peers.items():
+                value = getattr(peer, member)
+                if value is not None:
+                    gauge.labels(peer.name).set(float(value))
 
     def _gauge(self, name: str, words: str) -> Gauge:
         return Gauge(name, words, registry=self.registry)

@@ -137,8 +137,9 @@ class Admission:
             decided |= await self._artifacts(self._ruled)
         if self._ruled and not self._free:
             decided |= await self._runs(self._ruled)
-            decided |= await self._targets(self._ruled, [event for event in events if isinstance(event, Decoded)])
-            decided |= await self._names(self._ruled)
+            body = [event for event in events if isinstance(event, Decoded)]
+            decided |= await self._targets(self._ruled, body)
+            decided |= await self._names(self._ruled, body)
         return [decided.get(id(event), event) for event in events] if decided else events
 
     async def _artifacts(self, events: Iterable[Decoded]) -> dict[int, Checked]:
@@ -189,9 +190,15 @@ class Admission:
                 runs_known.setdefault(run_id, set()).add(event.source)
         return _owned(by_id, events_known, "event") | _owned(by_run, runs_known, "run")
 
-    async def _names(self, events: Iterable[Decoded]) -> dict[int, Checked]:
+    async def _names(self, events: Iterable[Decoded], body: Sequence[Decoded]) -> dict[int, Checked]:
         """Refuse to redirect an id that the catalogue has, that another source uses, or that nobody used yet."""
         declared = [(event, event.data) for event in events if isinstance(event.data, AliasDeclared)]
+        uses: dict[tuple[str, str], set[str]] = {}
+        for event in body if declared else ():
+            for kind in _CATALOGUES:
+                name = getattr(getattr(event.data, kind, None), "id", None)
+                if name is not None:
+                    uses.setdefault((kind, name), set()).add(event.source)
         decided: dict[int, Checked] = {}
         for kind, in_catalogue in _CATALOGUES.items():
             own = [(event, data.alias) for event, data in declared if data.kind == kind]
@@ -205,7 +212,7 @@ class Admission:
                     decided[id(event)] = Forbidden(
                         f"the catalogue has {alias!r}.", field="data.alias", remedy="Use a token with --scope admin."
                     )
-                elif sources.get(alias) != {event.source}:
+                elif sources.get(alias, set()) | uses.get((kind, alias), set()) != {event.source}:
                     decided[id(event)] = Forbidden(
                         f"{alias!r} is not an id that {event.source!r} alone has used.",
                         field="data.alias",

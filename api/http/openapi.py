@@ -148,6 +148,12 @@ _STORED: Json = {
         "recorded_at": {"type": "string", "format": "date-time"},
         "attestation": {"enum": ["anonymous", "bound", "signed", "service"]},
         "expired": {"const": True},
+        "whence": {
+            "type": "object",
+            "description": "the peer that brought the event, and its position there",
+            "required": ["peer", "position"],
+            "properties": {"peer": {"type": "string"}, "position": {"type": "integer", "minimum": 1}},
+        },
     },
 }
 _PAGE: Json = {

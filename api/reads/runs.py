@@ -43,7 +43,7 @@ async def runs(
         result = known.found(tables, filters, page.offset, page.limit)
         reached = page.offset + len(result.rows)
         following = Cursor(tables.position, reached, tables.history).text() if reached < result.total else None
-        for row in result.rows:
+        for row in request.app.state.parts.arrivals.beside(result.rows):
             row["id"] = row["event_id"]
         beside = {"total": result.total, "first": page.offset + 1 if result.rows else None, "choices": result.choices}
         return result.rows, {"next_cursor": following, **beside}
@@ -61,6 +61,7 @@ async def one_run(request: Request[Any, Any, Any], at: NamedDependency[At], run_
         result = known.one(tables, run_id)
         if result is None:
             raise NotFound(f"no run is called {run_id!r}.", field="run_id", remedy="GET /v1/runs lists them.")
+        request.app.state.parts.arrivals.beside([result["run"]])
         reasons = result.pop("reasons")
         return reasons, {name: plain(value) if isinstance(value, dict) else value for name, value in result.items()}
 

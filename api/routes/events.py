@@ -18,6 +18,7 @@ from api.http.access import OPEN
 from api.reads.samples import samples
 from api.routes.append import append_events
 from domain.errors import Expired, NotFound, UsageError
+from domain.sharing.peers import ExactEvent, Whence
 from ingest.log.event_log import Stored
 
 __all__ = ["router"]
@@ -25,6 +26,8 @@ __all__ = ["router"]
 NDJSON = "application/x-ndjson"
 PAGE_BYTES = 16 * 2**20
 """A page ends before its `limit` where its bodies reach this size."""
+EXACT_PAGE_BYTES = 4 * 2**20
+"""The same of a page for a peer, who holds few bytes at a time."""
 FIRST_ROWS = 64
 _PLAIN = r"^[^\x00-\x1f]+$(?!\n)"
 
@@ -38,6 +41,12 @@ Types = Annotated[
     QueryParameter(name="type", description="Only events of these types."),
 ]
 Word = Annotated[str | None, QueryParameter(min_length=1, max_length=500, pattern=_PLAIN)]
+Sources = Annotated[
+    list[Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=_PLAIN)]] | None,
+    QueryParameter(description="Only events of these sources; one that ends with * is a beginning."),
+]
+Relayed = Annotated[bool | None, QueryParameter(description="false leaves out what came from peers of this service.")]
+Exact = Annotated[bool | None, QueryParameter(description="Lines of position, digest and text, as peers read them.")]
 Moment = Annotated[
     str | None,
     QueryParameter(
@@ -71,15 +80,19 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     types: list[str] | None = None
     subject: str | None = None
     source: str | None = None
+    sources: list[str] | None = None
     since: datetime | None = None
     until: datetime | None = None
     upto: int | None = None
+    relayed: bool | None = None
+    exact: bool | None = None
 
     def query(self, after: int, limit: int) -> str:
         """Return the query of the page after a position."""
         named = {**msgspec.to_builtins(self), "type": self.types, "after": after, "limit": limit}
         del named["types"]
-        return urlencode({name: value for name, value in named.items() if value is not None}, doseq=True)
+        written = {name: str(value).lower() if isinstance(value, bool) else value for name, value in named.items()}
+        return urlencode({name: value for name, value in written.items() if value is not None}, doseq=True)
 
 
 @get("/v1/events", summary="Read the log by position")
@@ -93,23 +106,41 @@ async def read(
     since: Moment = None,
     until: Moment = None,
     upto: Upto = None,
+    sources: Sources = None,
+    relayed: Relayed = None,
+    exact: Exact = None,
 ) -> Response[bytes]:
     """Return events as they were sent, each with its position, when it was recorded and how its sender was known.
 
     `last_position` is the log's own; below a position that was seen nothing will ever appear. `next` is where the next
-    page is, null after the last.
+    page is, null after the last. `exact` is for peers: lines of position, digest and text, and headers that name the log.
     """
     container: Container = request.app.state.parts
     container.circuit.require()
     begin, end = _moment("since", since), _moment("until", until)
-    wanted = Filters(types=types, subject=subject, source=source, since=begin, until=end, upto=upto)
-    last = await container.log.last_position()
+    wanted = Filters(
+        types=types,
+        subject=subject,
+        source=source,
+        sources=sources,
+        since=begin,
+        until=end,
+        upto=upto,
+        relayed=relayed,
+        exact=exact,
+    )
+    last, epoch, log = await container.log.identity() if exact else (await container.log.last_position(), 0, "")
     result, more = await _page(container, after, limit, wanted)
     following = f"/v1/events?{wanted.query(result[-1].position, limit)}" if more else None
     headers = {"Vary": "Accept", "Assay-Last-Position": str(last)}
     if following is not None:
         headers["Link"] = f'<{following}>; rel="next"'
-    lines = [_stored(event) for event in result]
+    if exact:
+        headers |= {"Assay-Log": log, "Assay-Epoch": str(epoch)}
+        content = b"".join(_exact(event) for event in result)
+        return Response(content, media_type=NDJSON, headers=headers)
+    whence = await container.log.whence([event.position for event in result])
+    lines = [_stored(event, whence.get(event.position)) for event in result]
     if NDJSON in request.headers.get("accept", ""):
         return Response(b"".join(line + b"\n" for line in lines), media_type=NDJSON, headers=headers)
     beside = msgspec.json.encode({"last_position": last, "next": following})
@@ -128,6 +159,7 @@ def _moment(name: str, text: str | None) -> datetime | None:
 async def _page(container: Container, after: int, limit: int, wanted: Filters) -> tuple[list[Stored], bool]:
     """Return one page and whether there is more; a few rows first, to know how large they are."""
     page: list[Stored] = []
+    most = EXACT_PAGE_BYTES if wanted.exact else PAGE_BYTES
     size, count = 0, min(FIRST_ROWS, limit)
     while True:
         request = min(count, limit - len(page))
@@ -138,6 +170,8 @@ async def _page(container: Container, after: int, limit: int, wanted: Filters) -
             wanted.upto,
             subject=wanted.subject,
             source=wanted.source,
+            sources=wanted.sources,
+            relayed=wanted.relayed is not False,
             since=wanted.since,
             until=wanted.until,
         )
@@ -145,10 +179,10 @@ async def _page(container: Container, after: int, limit: int, wanted: Filters) -
         size += sum(len(row.body or "") for row in rows)
         if len(rows) < request:
             return page, False
-        if len(page) >= limit or size >= PAGE_BYTES:
+        if len(page) >= limit or size >= most:
             return page, True
         after = page[-1].position
-        count = max(1, (PAGE_BYTES - size) // max(1, size // len(page)))
+        count = max(1, (most - size) // max(1, size // len(page)))
 
 
 @get("/v1/events/{event_id:uuid}", summary="Read one event")
@@ -165,11 +199,19 @@ async def read_one(request: Request[Any, Any, Any], event_id: FromPath[UUID]) ->
             field="id",
             remedy="The measurement that they belong to keeps its figures; measure again for new samples.",
         )
-    return Response(_stored(result[0]), media_type=MediaType.JSON)
+    whence = await container.log.whence([result[0].position])
+    return Response(_stored(result[0], whence.get(result[0].position)), media_type=MediaType.JSON)
 
 
-def _stored(event: Stored) -> bytes:
+def _exact(event: Stored) -> bytes:
+    """Return the line of an event for a peer: its position, digest and text."""
+    line = ExactEvent(position=event.position, digest=event.digest.hex(), body=event.body)
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _stored(event: Stored, whence: Whence | None) -> bytes:
     """Return the envelope with position, time of recording and attestation; of expired samples what is known of them."""
+    tail: dict[str, Any] = {} if whence is None else {"whence": whence}
     head = {"position": event.position, "recorded_at": event.recorded_at}
     if event.body is None:
         existing = {
@@ -181,10 +223,11 @@ def _stored(event: Stored) -> bytes:
             "time": event.time,
         }
         envelope = {name: value for name, value in existing.items() if value is not None}
-        return msgspec.json.encode({**head, **envelope, "expired": True, "attestation": event.attestation})
+        return msgspec.json.encode({**head, **envelope, "expired": True, **tail, "attestation": event.attestation})
     # The attestation comes last: of two members of a name most parsers take the second, and a sender may have used it.
     body = event.body.strip().encode().removeprefix(b"{").removesuffix(b"}").strip()
-    return b'%s,%s,"attestation":"%s"}' % (msgspec.json.encode(head)[:-1], body, event.attestation.encode())
+    own = msgspec.json.encode({**tail, "attestation": event.attestation})[1:]
+    return b"%s,%s,%s" % (msgspec.json.encode(head)[:-1], body, own)
 
 
 @get("/v1/events/stream", summary="Follow the log's last position", media_type="text/event-stream")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
@@ -17,8 +18,9 @@ from api.container import Container
 from api.http.access import OPEN
 from api.http.formats import predictor_in_force
 from api.http.problems import problem, problem_response
-from domain.errors import ProjectionBehind, ServiceUnavailable
+from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable
 from ingest.log.postgres import UNSAFE, not_durable
+from ingest.sharing.peers import unread
 
 __all__ = ["router"]
 
@@ -205,6 +207,9 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
         trained_position=predictor.get("trained_event_position"),
         drift=predictor.get("drift"),
     )
+    if container.circuit.away is None:
+        with contextlib.suppress(AssayError):
+            counted.peers(await unread(container.log))
     return Response(counted.rendered(now, up=not state["error"]), media_type=CONTENT_TYPE)
 
 

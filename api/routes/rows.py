@@ -34,8 +34,11 @@ def _named(rows: list[Row]) -> list[Row]:
 async def _by_position(
     request: Request[Any, Any, Any], page: Page, view: str, filters: Mapping[str, Any], key: str = "position"
 ) -> Response[bytes]:
+    arrivals = request.app.state.parts.arrivals
+
     def fetch(tables: Tables, after: int, count: int) -> list[Row]:
-        return _named(tables.view(view, filters, after=after, limit=count).to_pylist())
+        rows = _named(tables.view(view, filters, after=after, limit=count).to_pylist())
+        return arrivals.beside(rows) if key == "position" else rows
 
     return await by_position(request, page, fetch, key=key)
 

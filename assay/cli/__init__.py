@@ -64,6 +64,7 @@ VERBS: dict[str, str] = {
     "import": "keep.importing",
     "data": "keep.shipped_data",
     "share": "keep.sharing",
+    "peer": "keep.peers",
     "migrate": "keep.migrating",
     "validate": "keep.validating",
     "recommend": "ask.asking",
@@ -144,7 +145,7 @@ HELP = {
     ],
     "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
     "Serve": ["demo", "up", "serve", "dashboard", "mcp", "status", "doctor", "rebuild", "token", "bench-data"],
-    "Keep": ["data", "share", "db", "log", "archive", "samples", "snapshot", "baseline", "export"],
+    "Keep": ["data", "share", "peer", "db", "log", "archive", "samples", "snapshot", "baseline", "export"],
     "Help": ["help", "completion"],
 }
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from assay.client.frames import Tabular
+from assay.client.peers import Peers
 from assay.client.transport import Json, checked, decoded
 from domain.answers.baselines import Baseline
 from domain.answers.links import BrowserDevice, Link, LinkFile, MadeLink, NewLink
@@ -18,7 +18,7 @@ from domain.payloads import BranchStart
 __all__ = ["Links"]
 
 
-class Sharing(Tabular):
+class Sharing(Peers):
     """The routes of shared measurements."""
 
     def add_bundle(self, content: bytes, *, dry_run: bool = False) -> AddedBundle:

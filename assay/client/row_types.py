@@ -44,6 +44,8 @@ class Fact(Row, frozen=True, kw_only=True):
     event_id: str
     source: str
     attestation: str = "anonymous"
+    peer: str | None = None
+    peer_position: int | None = None
     run_id: str
     configuration: str
     model_id: str
@@ -223,6 +225,8 @@ class Run(Row, frozen=True, kw_only=True):
     event_id: str
     source: str
     attestation: str = "anonymous"
+    peer: str | None = None
+    peer_position: int | None = None
     recorded_at: datetime
     started_at: datetime | None = None
     kind: str | None = None

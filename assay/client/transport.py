@@ -23,7 +23,7 @@ import msgspec
 from domain import spans
 from domain.errors import AssayError, ServiceUnavailable, TooBusy, UsageError, VersionConflict
 
-__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Json", "Wire", "batches", "checked", "decoded", "patience"]
+__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Json", "Wire", "authorities", "batches", "checked", "decoded", "patience"]
 
 Json = dict[str, Any]
 BATCH_EVENTS = 1000
@@ -62,7 +62,7 @@ def patience(otherwise: float) -> float:
     return seconds
 
 
-def _authorities(server: str) -> ssl.SSLContext | bool:
+def authorities(server: str) -> ssl.SSLContext | bool:
     """Return whom to trust for a server: the authorities in SSL_CERT_FILE or SSL_CERT_DIR, else those that httpx ships."""
     file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
     if not server.startswith("https:") or not (file or folder):
@@ -106,7 +106,7 @@ class Wire:
             timeout=timeout_s,
             trust_env=False,
             transport=transport,
-            verify=_authorities(self.server),
+            verify=authorities(self.server),
         )
         # Shared by threads it has no one moment to be closed at: its connections end with its last use.
         weakref.finalize(self, self._http.close)

@@ -15,7 +15,7 @@ from ingest.log.postgres import UNSAFE, not_durable
 from ingest.log.verify import verify_log
 from presentation import formatting
 
-__all__ = ["archived", "chain", "clock", "durability", "growth", "schema", "server", "tokens"]
+__all__ = ["archived", "chain", "clock", "durability", "growth", "peers", "schema", "server", "tokens"]
 
 OLDEST_SERVER = 15
 LOOKED_AT = 100_000
@@ -36,6 +36,11 @@ _TOKENS = """
 SELECT name, expires_at, expires_at <= clock_timestamp() FROM token
 WHERE revoked_at IS NULL AND expires_at <= clock_timestamp() + make_interval(days => %s) ORDER BY expires_at
 """
+_PEERS = """
+SELECT name, problem, coalesce(pulled_at, added_at) < clock_timestamp() - make_interval(days => %s)
+FROM peer WHERE removed_at IS NULL ORDER BY name
+"""
+PULLED_WITHIN_DAYS = 7
 
 
 def schema(url: str) -> Finding:
@@ -126,6 +131,24 @@ def tokens(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
             )
     if not rows:
         yield fine("tokens", f"none expires within {EXPIRES_WITHIN_DAYS} days")
+
+
+def peers(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """Yield the peers whose last pull ended early or was long ago; nothing where there is no peer."""
+    rows = connection.execute(_PEERS, [PULLED_WITHIN_DAYS]).fetchall()
+    for name, why, quiet in rows:
+        if why:
+            yield problem(
+                "peers", f"the last pull from {name} ended early: {why}", f"`assay peer pull {name}` tries again."
+            )
+        elif quiet:
+            yield note(
+                "peers",
+                f"nothing was pulled from {name} for {PULLED_WITHIN_DAYS} days",
+                f"`assay peer pull {name} --follow` keeps up, `assay peer remove {name}` ends it.",
+            )
+    if rows and not any(why or quiet for _, why, quiet in rows):
+        yield fine("peers", f"{len(rows)} read: {', '.join(name for name, _, _ in rows)}")
 
 
 def archived(archive: Archive, segments: list[Segment], *, deep: bool) -> Iterator[Finding]:

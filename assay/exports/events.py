@@ -20,7 +20,7 @@ __all__ = ["EVENTS_A_TABLE", "event_schema", "event_tables", "write_events", "wr
 
 Event = Mapping[str, Any]
 EVENTS_A_TABLE = 10_000
-_OF_THE_LOG = ("position", "recorded_at", "attestation")
+_OF_THE_LOG = ("position", "recorded_at", "attestation", "whence")
 """What the log adds to an event; another log adds its own."""
 _ENVELOPE = frozenset(
     (*_OF_THE_LOG, "id", "type", "source", "subject", "time", "specversion", "datacontenttype", "data")

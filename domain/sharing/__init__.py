@@ -1,1 +1,1 @@
-"""Shared measurements: what leaves an installation, and the signed file in which it does."""
+"""What goes between installations: the signed file of shared measurements, and what may come from a peer."""

@@ -106,6 +106,18 @@ async def append_batch(
             content = _linked(placed, rows, head)
             async with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
                 await copy.write(content)
+    return await _judged(connection, events, first, placed, existing, archived)
+
+
+async def _judged(
+    connection: AsyncConnection[Any],
+    events: Sequence[Decoded],
+    first: dict[str, Decoded],
+    placed: dict[str, int],
+    existing: dict[str, tuple[int, bytes]],
+    archived: Bodies,
+) -> list[Appended]:
+    """Return what became of each event; the texts of those that came again in other bytes are read."""
     other = [
         existing[event.id][0] for event in events if event.id in existing and existing[event.id][1] != event.digest
     ]

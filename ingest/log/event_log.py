@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -19,12 +20,13 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from domain.errors import AssayError, Expired, ServiceUnavailable, TooBusy
 from domain.events import UUID, Attestation, Decoded
+from domain.sharing.peers import Whence
 from ingest.log.append import Appended, Bodies, Expected, append_batch
 from ingest.log.artifacts import Artifact, ArtifactStore
 from ingest.log.chain import altered
 from ingest.log.postgres import SETTLE, UNSAFE, not_durable
 
-__all__ = ["Appended", "Archived", "EventLog", "Expected", "Stored", "Transaction"]
+__all__ = ["WHENCE", "Appended", "Archived", "EventLog", "Expected", "Stored", "Transaction"]
 
 _COLUMNS = "position, id::text, type, source, subject, time, recorded_at, attestation, digest, body"
 _READ = f"SELECT {_COLUMNS} FROM event WHERE %s ORDER BY position LIMIT %%(limit)s"
@@ -34,6 +36,8 @@ _CONDITIONS = {
     "types": "type = ANY(%(types)s)",
     "subject": "subject = %(subject)s",
     "source": "source = %(source)s",
+    "sources": "source LIKE ANY(%(sources)s)",
+    "relayed": "NOT EXISTS (SELECT FROM peer_arrival AS arrival WHERE arrival.position = event.position)",
     "since": "recorded_at >= %(since)s",
     "until": "recorded_at < %(until)s",
 }
@@ -42,6 +46,12 @@ _EVENT_SOURCES = "SELECT id::text, source FROM event WHERE id = ANY(%s::uuid[])"
 _RUN_SOURCES = "SELECT DISTINCT subject, source FROM event WHERE subject = ANY(%s) AND type = 'assay.run.started.v1'"
 _LAST = "SELECT coalesce(max(position), 0) FROM event"
 _HEAD = "SELECT (SELECT coalesce(max(position), 0) FROM event), (SELECT epoch FROM log)"
+_IDENTITY = "SELECT (SELECT coalesce(max(position), 0) FROM event), epoch, id::text FROM log"
+WHENCE = """
+SELECT arrival.position, peer.name, arrival.peer_position
+FROM peer_arrival AS arrival JOIN peer ON peer.id = arrival.peer WHERE arrival.position = ANY(%s)
+"""
+"""Which peer brought the events at positions, and where they stand in its log."""
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE position <= %s ORDER BY position DESC LIMIT 1"
 
 
@@ -67,6 +77,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     time: datetime | None
     recorded_at: datetime
     attestation: Attestation
+    digest: bytes
     body: str | None
 
     @property
@@ -101,10 +112,11 @@ class Transaction:
             for row in rows:
                 await copy.write_row(row)
 
-    async def append(self, events: Sequence[Decoded]) -> None:
+    async def append(self, events: Sequence[Decoded]) -> list[Appended]:
         """Append events; see EventLog.append."""
         answers = await append_batch(self._connection, events, self._archived)
         self.appended += sum(answer.status == "accepted" for answer in answers)
+        return answers
 
 
 class EventLog:
@@ -186,10 +198,6 @@ class EventLog:
             async with connection.transaction():
                 yield Transaction(connection, self._archived)
 
-    async def fetch(self, statement: LiteralString, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """Return the rows of one statement, committed."""
-        return await self._fetch(statement, values)
-
     async def read(
         self,
         after: int = 0,
@@ -199,11 +207,14 @@ class EventLog:
         *,
         subject: str | None = None,
         source: str | None = None,
+        sources: Sequence[str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        relayed: bool = True,
     ) -> list[Stored]:
         """Return up to `limit` events with `after` < position ≤ `upto` and `since` ≤ recorded_at < `until`, in order.
 
+        `sources` are sources or beginnings of them that end with `*`; without `relayed` what peers brought is left out.
         What is returned is complete: no event will ever appear below a position that has been seen. LogAltered where a
         body is not the one that was appended.
         """
@@ -213,38 +224,53 @@ class EventLog:
             "types": list(types) if types is not None else None,
             "subject": subject,
             "source": source,
+            "sources": [_like(pattern) for pattern in sources] if sources is not None else None,
+            "relayed": None if relayed else False,
             "since": since,
             "until": until,
         }
         wanted = {name: value for name, value in values.items() if value is not None}
         statement = _READ % " AND ".join(_CONDITIONS[name] for name in wanted)
-        return await self._whole(await self._fetch(statement, {**wanted, "limit": limit}))
+        return await self._whole(await self.fetch(statement, {**wanted, "limit": limit}))
 
     async def get(self, ids: Sequence[str]) -> list[Stored]:
         """Return the events of these ids that exist, in the order of the log."""
-        return await self._whole(await self._fetch(_GET, [list(ids)]))
+        return await self._whole(await self.fetch(_GET, [list(ids)]))
 
     async def event_sources(self, ids: Sequence[str]) -> list[tuple[str, str]]:
         """Return id and source of the events of these ids that exist; what is not an id in its lower-case form is not."""
         written = [identifier for identifier in ids if UUID.fullmatch(identifier)]
-        return [(row[0], row[1]) for row in await self._fetch(_EVENT_SOURCES, [written])]
+        return [(row[0], row[1]) for row in await self.fetch(_EVENT_SOURCES, [written])]
 
     async def run_sources(self, run_ids: Sequence[str]) -> list[tuple[str, str]]:
         """Return run id and source of the events that started these runs, where their subject is the run."""
-        return [(row[0], row[1]) for row in await self._fetch(_RUN_SOURCES, [list(run_ids)])]
+        return [(row[0], row[1]) for row in await self.fetch(_RUN_SOURCES, [list(run_ids)])]
 
     async def last_position(self) -> int:
         """Return the highest position; 0 for an empty log."""
-        return int((await self._fetch(_LAST))[0][0])
+        return int((await self.fetch(_LAST))[0][0])
 
     async def head(self) -> tuple[int, int]:
         """Return the highest position and the epoch, which grows whenever acknowledged events were lost or replaced."""
-        position, epoch = (await self._fetch(_HEAD))[0]
+        position, epoch = (await self.fetch(_HEAD))[0]
         return int(position), int(epoch or 0)
+
+    async def identity(self) -> tuple[int, int, str]:
+        """Return the highest position, the epoch, and the id of the log."""
+        rows = await self.fetch(_IDENTITY)
+        if not rows:
+            raise ServiceUnavailable("the log has no identity: its table `log` is empty.", remedy="Restore a backup.")
+        position, epoch, identifier = rows[0]
+        return int(position), int(epoch), str(identifier)
+
+    async def whence(self, positions: Sequence[int]) -> dict[int, Whence]:
+        """Return by position which peer brought events, and their positions there; others are left out."""
+        rows = await self.fetch(WHENCE, [list(positions)]) if positions else []
+        return {position: Whence(peer=name, position=there) for position, name, there in rows}
 
     async def recorded_at(self, position: int) -> datetime | None:
         """Return when the newest event at or below `position` was recorded: the "now" of answers at that position."""
-        rows = await self._fetch(_RECORDED_AT, [position])
+        rows = await self.fetch(_RECORDED_AT, [position])
         return rows[0][0] if rows else None
 
     async def put_artifact(self, content: bytes, card: dict[str, Any], kind: str) -> str:
@@ -266,7 +292,8 @@ class EventLog:
             return {}
         return await asyncio.to_thread(self._archive.bodies, positions)
 
-    async def _fetch(self, statement: str, values: Any = None) -> list[tuple[Any, ...]]:
+    async def fetch(self, statement: str, values: Any = None) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement, committed."""
         async with self._connection() as connection:
             cursor = await connection.execute(statement, values)
             return await cursor.fetchall() if cursor.description is not None else []
@@ -335,6 +362,13 @@ def _hang_up(connection: AsyncConnection[Any]) -> None:
             line.shutdown(socket.SHUT_RDWR)
 
 
+def _like(pattern: str) -> str:
+    """Return a source, or the beginning of one before `*`, as LIKE takes it."""
+    begins = pattern.endswith("*")
+    text = re.sub(r"([\\%_])", r"\\\1", pattern[:-1] if begins else pattern)
+    return f"{text}%" if begins else text
+
+
 def _stored(row: tuple[Any, ...], bodies: dict[int, str]) -> Stored:
     position, identifier, type_, source, subject, time, recorded_at, attestation, digest, body = row
     if body is not None and sha256(body.encode()).digest() != digest:
@@ -348,5 +382,6 @@ def _stored(row: tuple[Any, ...], bodies: dict[int, str]) -> Stored:
         time=time,
         recorded_at=recorded_at,
         attestation=attestation,
+        digest=digest,
         body=bodies.get(position) if body is None else body,
     )

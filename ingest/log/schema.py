@@ -42,6 +42,8 @@ __all__ = [
     "job_worker",
     "log",
     "metadata",
+    "peer",
+    "peer_arrival",
     "signing_key",
     "token",
 ]
@@ -304,3 +306,38 @@ job_schedule = Table(
     Column("next_at", DateTime(timezone=True), nullable=False),
     Column("last_submission", UUID(as_uuid=False)),
 )
+
+peer = Table(
+    "peer",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("sources", ARRAY(Text), nullable=False, comment="what is taken; one that ends with * is a beginning"),
+    Column("types", ARRAY(Text), nullable=False),
+    Column("relayed", Boolean, nullable=False, comment="whether events are taken that the peer got from its own peers"),
+    Column("token_file", Text, comment="where the machine that pulls has the token of the peer; never the token"),
+    Column("log", UUID(as_uuid=False), comment="id of the peer's log; null before the first pull"),
+    Column("epoch", Integer),
+    Column("position", BigInteger, nullable=False, server_default="0", comment="read up to here, in the peer's log"),
+    Column("last_position", BigInteger, comment="the newest of the peer's log at the last pull"),
+    Column("accepted", BigInteger, nullable=False, server_default="0"),
+    Column("duplicate", BigInteger, nullable=False, server_default="0"),
+    Column("refused", BigInteger, nullable=False, server_default="0"),
+    Column("refusal", Text, comment="why the last refused event was"),
+    Column("problem", Text, comment="why the last pull ended early; null = it did not"),
+    Column("problem_at", DateTime(timezone=True)),
+    Column("added_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    Column("pulled_at", DateTime(timezone=True)),
+    Column("removed_at", DateTime(timezone=True)),
+)
+Index("peer_name_key", peer.c.name, unique=True, postgresql_where=peer.c.removed_at.is_(None))
+
+peer_arrival = Table(
+    "peer_arrival",
+    metadata,
+    Column("position", BigInteger, primary_key=True, autoincrement=False, comment="of the event in this log"),
+    Column("peer", Integer, nullable=False, comment="id in the table peer"),
+    Column("peer_position", BigInteger, nullable=False, comment="of the event in the peer's log"),
+)
+Index(None, peer_arrival.c.peer)

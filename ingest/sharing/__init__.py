@@ -1,1 +1,1 @@
-"""Shared measurements: bundles of others as imported rows, whom to trust, and what is held back."""
+"""What comes from others: bundles as imported rows, whom to trust, what is held back, and pages of peers."""

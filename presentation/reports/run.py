@@ -22,7 +22,7 @@ def run_facts(source: Source) -> list[str]:
     run = source.run
     began, ended = run.get("started_at"), run.get("finished_at")
     facts = [
-        f"Run {run['run_id']}, {run.get('kind') or 'kind not said'}, by {run_progress.source_words(run.get('source'), run.get('attestation'))}"
+        f"Run {run['run_id']}, {run.get('kind') or 'kind not said'}, by {run_progress.source_words(run.get('source'), run.get('attestation'), run.get('peer'))}"
     ]
     if began:
         facts.append(f"Began {formatting.date(began)}{_took(began, ended)}")

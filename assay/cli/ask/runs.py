@@ -147,7 +147,7 @@ def _tell_run(row: Mapping[str, Any]) -> None:
     run = msgspec.convert(row["run"], Run)
     state = run_progress.state(run, datetime.now(UTC))
     begun = f"{run.started_at or run.recorded_at:%Y-%m-%d %H:%M}"
-    source = escape(run_progress.source_words(run.source, run.attestation))
+    source = escape(run_progress.source_words(run.source, run.attestation, run.peer))
     lines = [
         f"[bold]{run.kind} on {run_progress.where(run)}: {state.word}[/bold], {run_progress.length(run)}",
         f"started {begun}, took {formatting.plain(run_progress.duration(run))}, {source}, event {run.position}",

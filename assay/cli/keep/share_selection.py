@@ -44,7 +44,7 @@ __all__ = [
 
 Row = MeasurementRecorded | MeasurementFailed | TestReported
 _READ = (*SHARED_TYPES, MEASUREMENT_RETRACTED)
-_OF_THE_LOG = ("position", "recorded_at", "attestation", "expired")
+_OF_THE_LOG = ("position", "recorded_at", "attestation", "expired", "whence")
 _SHORTEST = 6
 """Characters of a run's id that name it, where only one begins with them."""
 

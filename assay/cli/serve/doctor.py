@@ -82,6 +82,7 @@ def _log(home: Home, url: str, *, fix: bool, deep: bool) -> Iterator[Finding]:
         yield grown
         yield log.clock(connection)
         yield from log.tokens(connection)
+        yield from log.peers(connection)
     yield room(home.path, "disk", bytes_a_day)
     if deep:
         with counting("events") as advance:

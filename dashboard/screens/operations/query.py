@@ -19,6 +19,7 @@ from domain.answers.links import BrowserDevice, Link
 from domain.answers.operations import Day, DeadLetter, Health, ListedToken
 from domain.answers.sharing import HeldRow, SharedBundle
 from domain.errors import Forbidden
+from domain.sharing.peers import Peer
 
 __all__ = [
     "FRESH_S",
@@ -31,6 +32,7 @@ __all__ = [
     "health",
     "held_rows",
     "letters",
+    "peers",
     "server",
     "shared",
     "tokens",
@@ -99,6 +101,13 @@ def held_rows() -> list[HeldRow]:
 
 
 @_kept  # type: ignore[untyped-decorator]
+def peers() -> list[Peer]:
+    """Return the peers, in the order in which they were added."""
+    peers: list[Peer] = _operator().peers()
+    return peers
+
+
+@_kept  # type: ignore[untyped-decorator]
 def browser_devices() -> list[BrowserDevice]:
     """Return the devices whose pages sent results, the newest first."""
     devices: list[BrowserDevice] = _operator().browser_devices()
@@ -128,7 +137,7 @@ def event(identifier: str) -> str:
 
 def forget() -> None:
     """Ask the service again, for this reader."""
-    kept: tuple[Any, ...] = (day, tokens, shared, held_rows, browser_devices, browser_links, letters, event)
+    kept: tuple[Any, ...] = (day, tokens, shared, held_rows, peers, browser_devices, browser_links, letters, event)
     for item in kept:
         item.clear()
     probe_again()

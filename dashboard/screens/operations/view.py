@@ -186,6 +186,18 @@ def _shared(_: Day) -> None:
         )
 
 
+def _peers(_: Day) -> None:
+    peers = operator_data.peers()
+    if not peers:
+        st.caption("No other service is a peer. This adds one, whose measurements are pulled into this log:")
+        to_paste("assay peer add https://lab.example.org --sources 'urn:lab:*'")
+        return
+    table = operations.peer_table(peers, zone())
+    result_table(columns_of(table), key=f"{PAGE} peers", words="Other services whose events are pulled")
+    st.caption("This brings what they have now:")
+    to_paste("assay peer pull")
+
+
 def _browser_devices(_: Day) -> None:
     links, devices = operator_data.browser_links(), operator_data.browser_devices()
     if not links and not devices:
@@ -231,6 +243,7 @@ _PARTS: dict[str, Callable[[Day], None]] = {
     "The last 24 hours": _day,
     "Tokens": _tokens,
     "Shared measurements": _shared,
+    "Peers": _peers,
     "Devices with a browser": _browser_devices,
     "Archive": _archive,
     "Build and settings": _settings,

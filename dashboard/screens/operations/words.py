@@ -13,6 +13,7 @@ from dashboard.address import Params, Read, text, understood
 from domain.answers.links import BrowserDevice, Link
 from domain.answers.operations import Archived, Day, DeadLetter, Health, ListedToken, Minute, Step
 from domain.answers.sharing import HeldRow, SharedBundle
+from domain.sharing.peers import Peer
 from presentation import formatting
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "held_table",
     "letter_table",
     "link_table",
+    "peer_table",
     "per_second",
     "read_operations",
     "set_aside",
@@ -218,6 +220,23 @@ def bundle_table(bundles: Sequence[SharedBundle], zone: tzinfo | None = None) ->
             "Added": [formatting.date(bundle.added_at, zone) for bundle in newest],
             "State": [bundle.state for bundle in newest],
             "Bundle": [bundle.bundle.removeprefix("sha256:")[:12] for bundle in newest],
+        }
+    )
+
+
+def peer_table(peers: Sequence[Peer], zone: tzinfo | None = None) -> pd.DataFrame:
+    """Return the peers as a table: how far each is read, and what is wrong."""
+    return pd.DataFrame(
+        {
+            "Peer": [peer.name for peer in peers],
+            "Address": [peer.url for peer in peers],
+            "Sources": [", ".join(peer.sources) for peer in peers],
+            "Position": [peer.position for peer in peers],
+            "Lag": [peer.lag for peer in peers],
+            "Last pull": [formatting.date(peer.pulled_at, zone) if peer.pulled_at else "never" for peer in peers],
+            "Taken": [peer.accepted for peer in peers],
+            "Refused": [peer.refused for peer in peers],
+            "Problem": [peer.problem or peer.refusal or "" for peer in peers],
         }
     )
 

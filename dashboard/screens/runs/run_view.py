@@ -49,9 +49,7 @@ def show(request: Runs, at: int, head: DeltaGenerator, strip: DeltaGenerator) ->
             header(f"{name[:1].upper()}{name[1:]}", "What happened, and can I trust it?", slug=run_id)
     with strip:
         fixed = msgspec.structs.replace(request, run=run_id, as_of=at)
-        words = (
-            f"position {formatting.count(at)} · run {run_id} · {run_progress.source_words(run.source, run.attestation)}"
-        )
+        words = f"position {formatting.count(at)} · run {run_id} · {run_progress.source_words(run.source, run.attestation, run.peer)}"
         with st.container(horizontal=True, vertical_alignment="center"):
             if st.button("All runs", icon=":material/arrow_back:", type="tertiary", key=f"{PAGE} back"):
                 turn(PAGE, Runs(as_of=request.as_of))

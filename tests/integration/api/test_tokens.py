@@ -17,7 +17,9 @@ import pytest
 
 from api.http.tokens import TokenStore
 from assay.client import Client
+from assay.client.peers import PeerReader
 from domain.errors import AssayError, Forbidden, Unauthenticated
+from domain.sharing.peers import DEFAULT_TYPES, NewPeer, PeerPage
 
 ROOT = Path(__file__).resolve().parents[3]
 KNOWN_WITHIN_S = 3.0
@@ -30,7 +32,8 @@ ROUTES = [
     ("POST", "/v1/predictor/evaluate", "jobs"), ("POST", "/v1/projection/rebuild", "admin"),
     ("GET", "/v1/tokens", "admin"), ("GET", "/v1/operations", "admin"), ("POST", "/v1/tokens", "admin"), ("DELETE", "/v1/tokens/x", "admin"),
     ("POST", "/v1/snapshots", "append"), ("GET", "/v1/snapshots", "read"), ("DELETE", "/v1/snapshots/x", "admin"), ("GET", "/v1/keys", "admin"),
-    ("GET", "/v1/schema/tables", "read"),
+    ("GET", "/v1/schema/tables", "read"), ("GET", "/v1/peers", "read"), ("POST", "/v1/peers", "admin"),
+    ("DELETE", "/v1/peers/x", "admin"), ("POST", "/v1/peers/x/pages", "append"), ("POST", "/v1/peers/x/problems", "append"),
 ]  # fmt: skip
 
 
@@ -86,6 +89,25 @@ def test_each_route_asks_for_its_scope(guarded):
         bare = httpx.request(method, guarded.url + path)
         assert (bare.status_code, bare.json()["type"]) == (401, "urn:assay:problem:unauthenticated"), path
     assert httpx.get(f"{guarded.url}/health/ready").status_code == 200
+
+
+def test_pages_of_a_peer_need_a_token_of_any_source_and_a_peer_one_that_reads(guarded):
+    new = NewPeer(name="lab", url=guarded.url, sources=["urn:x"], types=list(DEFAULT_TYPES))
+    page = PeerPage(log=str(uuid.uuid4()), epoch=1, after=0, upto=5, last_position=5)
+    with guarded.client() as admin:
+        admin.add_peer(new)
+        bound = admin.create_token("bound", ["append"], source="urn:x")["secret"]
+        free = admin.create_token("free", ["append"])["secret"]
+        reads = admin.create_token("reads", ["read"])["secret"]
+    with Client(guarded.url, token=bound) as client, pytest.raises(Forbidden):
+        client.take_peer_page("lab", page, b"")
+    with Client(guarded.url, token=free) as client:
+        assert client.take_peer_page("lab", page, b"").position == 5
+    with PeerReader(new, None, patience_s=0) as reader, pytest.raises(Unauthenticated) as refused:
+        reader.read(0)
+    assert refused.value.field == "token_file"
+    with PeerReader(new, reads, patience_s=0) as reader:
+        assert reader.read(0).page.last_position > 0
 
 
 @pytest.mark.parametrize(
