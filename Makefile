@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # A hundred processes of the tests and of every plan read the same modules: each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test torture lint up bench gallery dist wheel-test lock audit sbom validate-deploy clean
+.PHONY: help setup demo check test torture lint up ray-test bench gallery dist wheel-test lock audit sbom validate-deploy clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -56,6 +56,12 @@ test: $(STAMP) lint  ## lint, types, import contracts and every test
 
 torture: $(STAMP)  ## the long tests: kills, full disks, hostile input, further models and looks (about an hour)
 	@$(BIN)/python -m pytest -m torture -x
+
+ray-test: $(STAMP)  ## a rebuild on a real Ray cluster of two nodes, one of which is killed (fetches Ray, two minutes)
+	@test -x build/ray-venv/bin/python || $(PYTHON) -m venv build/ray-venv
+	@build/ray-venv/bin/python -m pip --disable-pip-version-check install --quiet 'ray==2.60.0'
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(echo build/ray-venv/lib/python3*/site-packages)/zz_third_party.pth
+	@PYTHONPATH=$(CURDIR) build/ray-venv/bin/python -m pytest -m torture tests/torture/test_ray_rebuild.py
 
 # What the verbs of Windows' users load: checked once more with the names that Python has there.
 ON_WINDOWS = domain runner presentation predictor ingest.projection ingest.importers assay.cli assay.client assay.exports assay.regressions

@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `retrain_every_s` None means that the predictor is trained only when somebody asks for it. `rate` None means DEFAULT_RATE where tokens are configured and no limit where none is. `supervisor` is
     the process that started this worker: it waits for a Postgres that is away, ends with its supervisor, and leaves a file in `ready_folder` when it answers.
     A connection that sends no head of a request for `idle_timeout_s` is closed, and so are those that one address
-    holds beyond `connections_per_address`. `shipped_data` appends the evidence that ships to a log that is empty. A job whose worker is not heard of for `job_lease_s` is started again. `allowed_hosts` is the text of ASSAY_ALLOWED_HOSTS; see `hosts`.
+    holds beyond `connections_per_address`. `shipped_data` appends the evidence that ships to a log that is empty. A job whose worker is not heard of for `job_lease_s` is started again. `ray` is the Ray cluster that may rebuild the tables. `allowed_hosts` is the text of ASSAY_ALLOWED_HOSTS; see `hosts`.
     """
 
     home: Path
@@ -62,12 +62,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     connections_per_address: int = CONNECTIONS_PER_ADDRESS
     shipped_data: bool = False
     job_lease_s: float = JOB_LEASE_S
+    ray: str | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read ASSAY_HOME, ASSAY_DATABASE_URL, ASSAY_ROLE, ASSAY_HOST, ASSAY_RATE_LIMIT, ASSAY_LOG_LEVEL,
         ASSAY_BODY_DEADLINE_S, ASSAY_RETRAIN_EVERY, ASSAY_ALLOWED_HOSTS,
-        ASSAY_IDLE_TIMEOUT_S, ASSAY_CONNECTIONS_PER_ADDRESS, ASSAY_SHIPPED_DATA and ASSAY_JOB_LEASE; raise UsageError naming the one that is wrong.
+        ASSAY_IDLE_TIMEOUT_S, ASSAY_CONNECTIONS_PER_ADDRESS, ASSAY_SHIPPED_DATA, ASSAY_JOB_LEASE and ASSAY_RAY; raise UsageError naming the one that is wrong.
         """
         values = os.environ if environment is None else environment
         home = values.get("ASSAY_HOME")
@@ -90,6 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             ready_folder=Path(values["ASSAY_READY_FOLDER"]) if values.get("ASSAY_READY_FOLDER") else None,
             shipped_data=_among(values.get("ASSAY_SHIPPED_DATA") or "no", ("yes", "no"), "ASSAY_SHIPPED_DATA", "choice")
             == "yes",
+            ray=values.get("ASSAY_RAY") or None,
         )
         settings.hosts()
         return settings

@@ -170,7 +170,9 @@ def _ended(status: int, work: str, said: bytes, stranger: str | None) -> AssayEr
 def main() -> None:
     """Do the work that is named on the command line."""
     document: Json = msgspec.json.decode(sys.stdin.buffer.read())
-    work = {"query": _query, "train": _train, "replay": _replay, "evaluate": _evaluate}[sys.argv[1]]
+    work = {"query": _query, "train": _train, "replay": _replay, "evaluate": _evaluate, "rebuild": _rebuild}[
+        sys.argv[1]
+    ]
     content = b""
     try:
         report, content = work(document)
@@ -227,6 +229,14 @@ def _evaluate(json: Json) -> ChildAnswer:
     question = {name: value for name, value in json.items() if name in Evaluation.__struct_fields__}
     scores: Json = _answerer(json).evaluate(msgspec.convert(question, Evaluation))
     return ChildAnswer(scores, b"")
+
+
+def _rebuild(json: Json) -> ChildAnswer:
+    from ingest.parallel.ranges import end_with_parent
+    from ingest.parallel.rebuilding import Rebuild, fold_log
+
+    end_with_parent()
+    return ChildAnswer(msgspec.to_builtins(fold_log(msgspec.convert(json, Rebuild))), b"")
 
 
 def _answerer(json: Json) -> Any:

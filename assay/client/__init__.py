@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -383,9 +383,11 @@ class Client(Jobs):
                 )
             time.sleep(0.05)
 
-    def rebuild(self) -> Json:
-        """Project the whole log anew beside the old tables and swap."""
-        return self._post("/v1/projection/rebuild", {}, timeout_s=3600, again=False)
+    def rebuild(self, *, workers: int | None = None, ray: str | None = None) -> Json:
+        """Project the whole log anew beside the old tables and swap, by several processes or a Ray cluster on request."""
+        chosen = {name: value for name, value in (("workers", workers), ("ray", ray)) if value is not None}
+        path = "/v1/projection/rebuild" + (f"?{urlencode(chosen)}" if chosen else "")
+        return self._post(path, {}, timeout_s=24 * 3600, again=False)
 
     def create_token(
         self, name: str, scopes: Sequence[str], *, source: str | None = None, expires_at: datetime | None = None

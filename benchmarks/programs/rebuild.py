@@ -1,4 +1,7 @@
-"""Rebuilds a projection in a process of its own. Takes a log's URL and a home; tells seconds and peak memory as JSON."""
+"""Rebuilds a projection in a process of its own. Takes a log's URL, a home, and how many processes fold ranges (0: none).
+
+Tells seconds, processor time of all its processes, peak memory of the largest of them, and the share of the merge, as JSON.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,46 @@ import sys
 import time
 from pathlib import Path
 
+from domain.upcasting import UPCASTERS
+from ingest.archive.archive import archive_folder
 from ingest.log.postgres import Database
+from ingest.parallel.ranges import LogAddress
+from ingest.parallel.rebuilding import Rebuild, Report, fold_log
+from ingest.projection.definitions import definitions_digest
 from ingest.projection.projector import Projection
 
 
 def main() -> None:
     """Rebuild once."""
-    url, home = sys.argv[1:3]
-    with Projection(Path(home), Database(url)) as projection:
+    url, home, workers = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    database, reports = Database(url), [Report(position=0, ranges=0)]
+    log = LogAddress(uri=database.adbc_uri, archive=str(archive_folder(home)))
+
+    def fill(path: Path) -> None:
+        question = Rebuild(log=log, path=str(path), definitions=definitions_digest(UPCASTERS), workers=workers)
+        reports[0] = fold_log(question)
+
+    with Projection(home, database) as projection:
         begin = time.perf_counter()
-        position = projection.rebuild()
+        position = projection.rebuild(fill if workers else None)
         seconds = time.perf_counter() - begin
         size = projection.path.stat().st_size
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    used = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     # Linux counts it in KiB, macOS in bytes.
-    peak *= 1 if sys.platform == "darwin" else 1024
-    print(json.dumps({"seconds": seconds, "position": position, "peak_bytes": peak, "file_bytes": size}))
+    peak = max(of.ru_maxrss for of in used) * (1 if sys.platform == "darwin" else 1024)
+    cpu = sum(of.ru_utime + of.ru_stime for of in used)
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "cpu_seconds": cpu,
+                "merge_cpu_seconds": reports[0].merge_cpu_s,
+                "position": position,
+                "peak_bytes": peak,
+                "file_bytes": size,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from benchmarks.rows.job_queue import job_queue
 from benchmarks.rows.limits import limits
 from benchmarks.rows.ordering_lock import ordering_lock
 from benchmarks.rows.projection import projection
-from benchmarks.rows.rebuild import rebuild
+from benchmarks.rows.rebuild import parallel_rebuild, rebuild
 from benchmarks.rows.results_logged import results_logged
 from benchmarks.rows.stored_bytes import stored_bytes
 from benchmarks.rows.visible import visible
@@ -40,6 +40,7 @@ ROWS: dict[str, Row] = {
     "embedded": embedded,
     "job_queue": job_queue,
     "rebuild": rebuild,
+    "parallel_rebuild": parallel_rebuild,
     "growth": growing,
     "comparison_large": comparison_large,
 }

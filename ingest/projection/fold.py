@@ -306,7 +306,7 @@ class Folder:
         if "assay.alias.declared.v1" in types:
             connection.execute(FOLD["aliases"])
             self._names = self._declared()
-            self._rename()
+            self.rename()
         new_context = bool(types & _FACTS) and self._facts.project(sound.num_rows, types, self._names)
         if types & {"assay.run.started.v1", "assay.hardware.described.v1"} or new_context:
             connection.execute(FOLD["environments"])
@@ -332,8 +332,8 @@ class Folder:
             self._connection.execute("SELECT kind, alias, canonical FROM alias ORDER BY position").fetchall()
         )
 
-    def _rename(self) -> None:
-        """Give the rows that are there the canonical ids that the aliases now say, as a rebuild would."""
+    def rename(self) -> None:
+        """Give the rows that are there the canonical ids that the declared aliases now say, as a rebuild would."""
         connection = self._connection
         for kind, tables in _RENAMED.items():
             for table in tables:

@@ -313,13 +313,14 @@ class Projection:
             diverged=self._diverged,
         )
 
-    def rebuild(self) -> int:
+    def rebuild(self, fill: Callable[[Path], object] | None = None) -> int:
         """Make the tables anew from position 0 in a file beside, put it in place, and return the position reached.
 
-        Readers go on with the old file until the new one has caught up; dead letters get another chance.
+        Readers go on with the old file until the new one has caught up; dead letters get another chance. `fill` makes the
+        file first, as `ingest.parallel` does; what was appended meanwhile is folded here.
         """
         self.open()
-        path, connection = self._store.begin()
+        path, connection = self._store.begin(fill)
         folder = Folder(self._store.connect(path), self._upcasters)
         source = self._new_source()
         try:

@@ -45,6 +45,7 @@ WHERE position >= {first} AND position < {end} ORDER BY position
 """
 _NEXT_EPOCH = "UPDATE log SET epoch = epoch + 1 WHERE epoch = {epoch} RETURNING epoch"
 _AT = "SELECT chain FROM event WHERE position = {position}"
+_AT_MOST = "SELECT coalesce(max(position), 0) FROM event WHERE position <= {position}"
 _LAG = """
 SELECT coalesce(max(position), {position}), count(*),
        coalesce(extract(epoch FROM clock_timestamp() - min(recorded_at)), 0)::float8
@@ -218,6 +219,10 @@ class LogSource:
     def last_position(self) -> int:
         """Return the highest position of the log."""
         return int(self._one("SELECT coalesce(max(position), 0) FROM event")[0])
+
+    def position_at_most(self, position: int) -> int:
+        """Return the highest position that an event has and that is not above `position`, 0 where there is none."""
+        return int(self._one(_AT_MOST.format(position=int(position)))[0])
 
     def chain_at(self, position: int) -> bytes | None:
         """Return the link of the event at a position, None where there is none."""

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +21,7 @@ from ingest.projection.statements import SCHEMA_VERSION
 __all__ = ["Store", "out_of_order"]
 
 _LOG = logging.getLogger(__name__)
-_FILE = re.compile(r"assay-v\d+(\.\d+)?(\.building)?\.duckdb(\.wal)?")
+_FILE = re.compile(r"assay-v\d+(\.\d+)?(\.building|\.piece-\d+)?\.duckdb(\.wal)?")
 _NUMBERED = re.compile(r"assay-v\d+\.(\d+)\.duckdb")
 _SETTINGS: dict[str, str | bool] = {
     "memory_limit": "512MiB",
@@ -150,13 +151,22 @@ class Store:
             number += 1
         return path
 
-    def begin(self) -> tuple[Path, duckdb.DuckDBPyConnection]:
-        """Make an empty file beside the current one; until `end`, nothing is swept."""
+    def begin(self, fill: Callable[[Path], object] | None = None) -> tuple[Path, duckdb.DuckDBPyConnection]:
+        """Make a file beside the current one, empty or as `fill` makes it; until `end`, nothing is swept."""
         with self._naming:
             path = self.next()
             connection = self.create(path)
             self._begun += 1
-        return path, connection
+        if fill is None:
+            return path, connection
+        connection.close()
+        try:
+            fill(path)
+            return path, _connect(path)
+        except BaseException:
+            self.remove(path)
+            self.end()
+            raise
 
     def end(self) -> None:
         """Say that the file which `begin` made is in place, or was removed."""

@@ -144,6 +144,5 @@ def _needs(case: Case) -> Needs:
     if case.platform in IN_BROWSERS:
         return Needs(platforms=(case.platform,), labels=labels)
     options = read_options(case.options, platform=case.platform, names=create(case.platform).known_options)
-    ranks = max(options.tensor_parallel, getattr(options, "data_parallel", 1), getattr(options, "fsdp", 1))
     # Ranks on the processor share it; elsewhere each has a device of its own.
-    return Needs(platforms=(case.platform,), devices=1 if case.platform == "cpu" else ranks, labels=labels)
+    return Needs(platforms=(case.platform,), devices=1 if case.platform == "cpu" else options.ranks, labels=labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -10,6 +11,7 @@ import rich_click as click
 
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, notes, print_json, say
+from domain.errors import UsageError
 from presentation import formatting
 
 __all__ = ["rebuild", "status"]
@@ -79,13 +81,43 @@ def _flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}".replace("_", " "), item
 
 
-@click.command(epilog="Example: assay rebuild")
+@click.command(
+    epilog="""\b
+Examples:
+  assay rebuild
+  assay rebuild --workers 4
+  assay rebuild --ray 10.0.0.5:6379 --json"""
+)
+@click.option(
+    "--workers", type=click.IntRange(1, 64), metavar="N", help="Fold ranges of the log in N processes, and merge them."
+)
+@click.option(
+    "--ray", metavar="ADDRESS", help="Fold the ranges on this Ray cluster (extra `ray`); `auto` for a local one."
+)
 @served
-def rebuild(server: str | None, token: str | None) -> int:
-    """Project the whole log anew, beside the tables that go on answering, and swap."""
+@as_json
+def rebuild(workers: int | None, ray: str | None, server: str | None, token: str | None, as_json: bool) -> int:
+    """Project the whole log anew, beside the tables that go on answering, and swap.
+
+    The tables are the same row for row, however many processes make them. A process or node that dies is replaced.
+    """
     from assay.cli.connection import connected
 
+    if workers and ray:
+        raise UsageError("--workers and --ray are two ways to do it.", field="ray", remedy="Name one of them.")
+    if ray and not server:
+        # Where no service runs yet, the one that is started for this command is started for this cluster.
+        os.environ["ASSAY_RAY"] = ray
     with connected(server, token) as client, notes().status("rebuilding"):
-        answer = client.rebuild()
+        answer = client.rebuild(workers=workers, ray=ray)
+    if as_json:
+        print_json(answer)
+        return 0
     say(f"the tables were rebuilt up to position {formatting.count(answer.get('position'))}")
+    if parallel := answer.get("parallel"):
+        restarted = f", {parallel['restarted']} of them folded again" if parallel.get("restarted") else ""
+        say(
+            f"{parallel['ranges']} ranges{restarted}: {parallel['fold_s']:.1f} s to fold, "
+            f"{parallel['merge_s']:.1f} s to merge"
+        )
     return 0

@@ -96,6 +96,16 @@ def test_the_archive_from_writing_to_expiry_under_a_service_that_goes_on(databas
     assert done[1]["details"] == {"first_position": 1, "last_position": 6, "segments": 1}
 
 
+def test_the_tables_are_made_anew_by_several_processes_of_the_service(database, filled, served, typed):
+    answer = typed("rebuild", "--workers", "2", "--json")
+    assert (answer["position"], answer["parallel"]["position"]) == (6, 6)
+    assert (answer["parallel"]["ranges"], answer["parallel"]["restarted"]) == (1, 0)
+    assert len(served.measurements()) == 4
+    assert performed(database)[0]["details"]["parallel"]["ranges"] == 1
+    assert "ASSAY_RAY=10.0.0.5:6379" in typed("rebuild", "--ray", "10.0.0.5:6379", code=2)
+    assert "two ways" in typed("rebuild", "--ray", "auto", "--workers", "2", code=2)
+
+
 def test_verify_names_the_file_that_is_wrong(filled, typed, tmp_path):
     (written,) = typed("archive", "write", "--json")
     (tmp_path / "home-0" / "archive" / written["facts"]).unlink()
