@@ -396,20 +396,3 @@ def unusable_file(error: OSError) -> ServiceUnavailable:
         field="ASSAY_HOME" if error.filename is None else None,
         remedy="See who owns it, whether its disk is full or read-only, and that a file is no folder.",
     )
-
-
-def error_document(error: AssayError) -> dict[str, str | None]:
-    """Return an error as a child process says it to its parent; `error_of` reads it."""
-    return {"name": type(error).__name__, "detail": error.detail, "field": error.field, "remedy": error.remedy}
-
-
-def error_of(document: dict[str, str | None]) -> AssayError:
-    """Return the error that a child process said."""
-    shape = next((kind for kind in _kinds(AssayError) if kind.__name__ == document["name"]), AssayError)
-    error = shape.__new__(shape)
-    AssayError.__init__(error, document["detail"] or "", field=document["field"], remedy=document["remedy"])
-    return error
-
-
-def _kinds(root: type[AssayError]) -> list[type[AssayError]]:
-    return [root, *(kind for child in root.__subclasses__() for kind in _kinds(child))]
