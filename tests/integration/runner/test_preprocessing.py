@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, ViTImageProcessor, Wav2Vec2FeatureExtractor
 
 from domain.configuration import Workload
 from runner.campaign.execution import measure_case
@@ -18,12 +18,17 @@ TEXT = Workload(mode="inference", batch_size=2, sequence_length=8)
 
 
 def save_tokenizer(folder: Path) -> None:
+    # Each worker of a session collects this file, and one of them runs it.
+    from transformers import PreTrainedTokenizerFast
+
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "[PAD]": 1, "measure": 2}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]").save_pretrained(folder)
 
 
 def test_a_checkpoint_with_a_tokenizer_is_timed_before_and_one_without_is_not(tmp_path: Path) -> None:
+    from transformers import BertConfig, BertModel
+
     config = BertConfig(vocab_size=64, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)
     BertModel(config).save_pretrained(tmp_path / "bert")
     case = Case(
@@ -55,13 +60,13 @@ def test_a_batch_of_raw_items_becomes_what_the_model_takes(tmp_path: Path) -> No
     ("processor", "workload", "name", "shape"),
     [
         (
-            ViTImageProcessor(size={"height": 32, "width": 32}),
+            ("ViTImageProcessor", {"size": {"height": 32, "width": 32}}),
             Workload(mode="inference", batch_size=2, image_size=32),
             "pixel_values",
             (2, 3, 32, 32),
         ),
         (
-            Wav2Vec2FeatureExtractor(sampling_rate=8000),
+            ("Wav2Vec2FeatureExtractor", {"sampling_rate": 8000}),
             Workload(mode="inference", batch_size=2, audio_seconds=0.5),
             "input_values",
             (2, 4000),
@@ -69,9 +74,12 @@ def test_a_batch_of_raw_items_becomes_what_the_model_takes(tmp_path: Path) -> No
     ],
 )
 def test_pictures_and_sound(
-    tmp_path: Path, processor: object, workload: Workload, name: str, shape: tuple[int, ...]
+    tmp_path: Path, processor: tuple[str, dict[str, Any]], workload: Workload, name: str, shape: tuple[int, ...]
 ) -> None:
-    processor.save_pretrained(tmp_path)  # type: ignore[attr-defined]
+    import transformers
+
+    class_, options = processor
+    getattr(transformers, class_)(**options).save_pretrained(tmp_path)
     read = processor_in(tmp_path)
     assert read is not None
     assert read(**raw_items(read, workload))[name].shape == shape
