@@ -16,6 +16,7 @@ from api.http.paging import PAGE, PAGE_LIMIT
 from api.jobs import reading, schedules, submitting
 from api.jobs.claims import wait_for_job
 from api.routes.operations import actor
+from domain.errors import UsageError
 from domain.jobs.jobs import (
     Claim,
     ClaimRequest,
@@ -72,6 +73,7 @@ async def submit(request: Request[Any, Any, Any], data: JSONBody[Submission]) ->
     A job with the same plan and needs as one that waits is that one, unless `again`. 422 where no worker that has reported
     meets a job's needs, unless `force`. A submission that comes again under its id is the same one.
     """
+    await _require_types(request, Submission)
     container = await _writing(request)
     return await submitting.submit(container.jobs, data, actor(request))
 
@@ -106,6 +108,7 @@ async def add_schedule(request: Request[Any, Any, Any], data: JSONBody[ScheduleR
 
     Each time makes one submission, over any number of nodes and restarts; of times that were missed the newest is made up.
     """
+    await _require_types(request, ScheduleRequest)
     container = await _writing(request)
     return await schedules.add(container.jobs, data, actor(request))
 
@@ -158,9 +161,19 @@ async def heartbeat(request: Request[Any, Any, Any], lease: Lease) -> Heartbeat:
 @post("/v1/work/claims/{lease:str}/finish", opt=_WORK, status_code=204, summary="End an attempt", tags=["jobs"])
 async def finish(request: Request[Any, Any, Any], lease: Lease, data: JSONBody[Finish]) -> None:
     """Say how an attempt ended; 409 where its lease has ended. What was said already may be said again."""
+    await _require_types(request, Finish)
     container = await _writing(request)
     # The end is written down even if the worker is gone by then.
     await asyncio.shield(container.jobs.finish(lease, data, _token(request)))
+
+
+async def _require_types(request: Request[Any, Any, Any], shape: type[msgspec.Struct]) -> None:
+    """Raise UsageError where the body says 0 for false or "1" for 1, which the conversion of a handler's argument lets pass."""
+    try:
+        msgspec.convert(await request.json(), shape)
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).partition(" - at `$")
+        raise UsageError(f"{what}.", field=path.strip(".`") or "$", remedy="The types are in /schema.") from error
 
 
 async def _reading(request: Request[Any, Any, Any]) -> Container:

@@ -288,6 +288,7 @@ def test_needs_that_no_worker_meets_are_refused_with_the_closest_one(queue):
         ({"jobs": [{"plan": {}}], "priority": 10**9}, "priority"),
         ({"jobs": [{"plan": {}, "title": "a\nb"}]}, "jobs[0].title"),
         ({"jobs": [{"plan": {}}], "id": "x"}, "id"),
+        ({"jobs": [{"plan": {}}], "force": 0}, "force"),
     ],
 )
 def test_a_submission_that_is_wrong_is_refused_with_its_field(queue, members, field):

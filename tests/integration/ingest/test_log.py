@@ -6,6 +6,7 @@ import asyncio
 import random
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import psycopg
@@ -408,3 +409,25 @@ def test_a_postgres_that_is_away_or_empty_is_said_so(postgres_server):
             asyncio.run(opened(empty.url))
     finally:
         postgres_server.drop("without_schema")
+
+
+def test_a_transaction_changes_tables_and_log_together_or_not_at_all(database, build):
+    event = decode_event(encode_event(build.measurement()))
+    add = "INSERT INTO job_needs (digest, needs) VALUES (%(digest)s, '{}')"
+
+    async def work() -> tuple[list, int]:
+        async with EventLog(database.url) as log:
+            with suppress(ZeroDivisionError):
+                async with log.transaction() as transaction:
+                    await transaction.fetch(add, {"digest": "undone"})
+                    await transaction.append([event])
+                    raise ZeroDivisionError
+            assert await log.last_position() == 0
+            async with log.transaction() as transaction:
+                await transaction.fetch(add, {"digest": "done"})
+                await transaction.append([event])
+                await transaction.append([event])
+                assert transaction.appended == 1
+            return await log.fetch("SELECT digest FROM job_needs"), len(await log.read())
+
+    assert asyncio.run(work()) == ([("done",)], 1)
