@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
+import msgspec
 import psycopg
 
 from api.background.background_task import BackgroundTask
@@ -20,14 +22,16 @@ from ingest.log.postgres import SETTLE
 __all__ = ["JobKeeper", "Waiters", "wait_for_job"]
 
 MOST_WAITING = 4096
-TICK_S = 1.0
-"""How often expired leases, due schedules and jobs whose time has come are looked for."""
+TICK_S, SHORT_TICK_S = 1.0, 0.01
+"""How often expired leases, due schedules and jobs whose time has come are looked for; the shorter where more are left."""
+EXPIRING = 50
+"""Leases that one look ends; between two looks claims are woken."""
 AGAIN_S = 2.0
 _LOG = logging.getLogger(__name__)
 
 _TICK = """
 SELECT clock_timestamp(),
-    ARRAY(SELECT id::text FROM job_lease WHERE ended_at IS NULL AND expires_at <= clock_timestamp() ORDER BY expires_at LIMIT 1000),
+    ARRAY(SELECT id::text FROM job_lease WHERE ended_at IS NULL AND expires_at <= clock_timestamp() ORDER BY expires_at LIMIT %(most)s),
     ARRAY(SELECT name FROM job_schedule WHERE next_at <= clock_timestamp() ORDER BY next_at),
     ARRAY(SELECT DISTINCT queue_name FROM procrastinate_jobs
         WHERE status = 'todo' AND scheduled_at > %(since)s AND scheduled_at <= clock_timestamp())
@@ -156,19 +160,31 @@ class JobKeeper(BackgroundTask):
             await connection.execute(SETTLE)
             await connection.execute(f"LISTEN {CHANNEL}")
             self._waiters.wake_all()
+            more = False
             while True:
-                async for notification in connection.notifies(timeout=TICK_S):
+                async for notification in connection.notifies(timeout=SHORT_TICK_S if more else TICK_S):
                     self._waiters.wake(notification.payload)
-                await self._tick(connection)
+                more = await self._tick(connection)
 
-    async def _tick(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+    async def _tick(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+        """Look once, and return whether more is due."""
         if self._since is None:
-            ((self._since,),) = await (await connection.execute(_NOW)).fetchall()  # type: ignore[assignment]
-        ((now, leases, schedules, due),) = await (await connection.execute(_TICK, {"since": self._since})).fetchall()
-        self._since = now  # type: ignore[assignment]
-        for queue in due:  # type: ignore[attr-defined]
+            ((self._since,),) = await (await connection.execute(_NOW)).fetchall()
+        ((self._since, leases, schedules, due),) = await (
+            await connection.execute(_TICK, {"since": self._since, "most": EXPIRING})
+        ).fetchall()
+        for queue in due:
             self._waiters.wake(queue)
-        for lease in leases:  # type: ignore[attr-defined]
-            await self._queue.expire(lease)
-        for name in schedules:  # type: ignore[attr-defined]
-            await fire(self._queue, name)
+        for lease in leases:
+            await _kept(f"the lease {lease} was not ended", self._queue.expire(lease))
+        for name in schedules:
+            await _kept(f"schedule {name!r} submitted nothing", fire(self._queue, name))
+        return len(leases) == EXPIRING
+
+
+async def _kept(failure: str, work: Awaitable[None]) -> None:
+    """Do one thing of many, so that one that fails does not hold up the others; it is tried again with the next look."""
+    try:
+        await work
+    except (AssayError, psycopg.Error, msgspec.ValidationError) as error:
+        _LOG.warning("%s; it is tried again: %s", failure, error)

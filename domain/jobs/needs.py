@@ -151,8 +151,11 @@ def _unmet_by_device(needs: Needs, device: DeviceDescription) -> tuple[str, ...]
     if needs.devices > device.count:
         lacks.append(f"it has {device.count} of {needs.devices} devices")
     if needs.memory_bytes is not None and (device.memory_bytes or 0) < needs.memory_bytes:
-        has = "unknown memory" if device.memory_bytes is None else f"{device.memory_bytes / 1e9:.3g} GB"
-        lacks.append(f"it has {has} of {needs.memory_bytes / 1e9:.3g} GB")
+        needed = f"{needs.memory_bytes / 1e9:.3g} GB"
+        if device.memory_bytes is None:
+            lacks.append(f"{needed} are needed, and its memory is not known")
+        else:
+            lacks.append(f"it has {device.memory_bytes / 1e9:.3g} GB of {needed}")
     return tuple(lacks)
 
 
