@@ -12,6 +12,7 @@ from benchmarks.rows.embedded import embedded
 from benchmarks.rows.growth import growing
 from benchmarks.rows.http_batches import http_batches
 from benchmarks.rows.http_single import http_single
+from benchmarks.rows.idle_worker import idle_worker
 from benchmarks.rows.in_process import in_process
 from benchmarks.rows.job_queue import job_queue
 from benchmarks.rows.limits import limits
@@ -36,6 +37,7 @@ ROWS: dict[str, Row] = {
     "visible": visible,
     "stored_bytes": stored_bytes,
     "limits": limits,
+    "idle_worker": idle_worker,
     "ordering_lock": ordering_lock,
     "embedded": embedded,
     "job_queue": job_queue,
