@@ -15,7 +15,7 @@ from runner.platforms.execution_options import read_options
 from runner.platforms.registry import create
 from runner.protocol.tasks import Case
 
-__all__ = ["ALLOW_CODE", "CasePlan", "combined_needs", "split"]
+__all__ = ["ALLOW_CODE", "CasePlan", "code_of_others", "combined_needs", "split"]
 
 ALLOW_CODE = "allow-code"
 """Label of a worker that runs code which comes with a checkpoint; plans that ask for it need the label."""
@@ -64,6 +64,18 @@ def split(plan_file: PlanFile, platforms: tuple[str, ...] = ()) -> tuple[CasePla
     return tuple(
         CasePlan(case=case, document=_document(whole, case), title=_title(case), needs=_needs(case)) for case in cases
     )
+
+
+def code_of_others(plan_file: PlanFile) -> list[str]:
+    """Return what of a plan lets it run code on the machine that measures: members, and browsers by their path."""
+    members = [name for name in ("trust_remote_code", "allow_pickle") if getattr(plan_file, name)]
+    words = {word for sweep in plan_file.sweeps for options in sweep.options for word in options}
+    return [*members, *sorted(word for word in words if _names_a_program(word))]
+
+
+def _names_a_program(option: str) -> bool:
+    name, _, value = option.partition("=")
+    return name == "browser" and ("/" in value or "\\" in value)
 
 
 def combined_needs(first: Needs, second: Needs) -> Needs:
@@ -140,7 +152,8 @@ def _title(case: Case) -> str:
 
 
 def _needs(case: Case) -> Needs:
-    labels = (ALLOW_CODE,) if case.trust_remote_code or case.allow_pickle else ()
+    runs_code = case.trust_remote_code or case.allow_pickle or any(map(_names_a_program, case.options))
+    labels = (ALLOW_CODE,) if runs_code else ()
     if case.platform in IN_BROWSERS:
         return Needs(platforms=(case.platform,), labels=labels)
     options = read_options(case.options, platform=case.platform, names=create(case.platform).known_options)

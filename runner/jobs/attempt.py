@@ -22,7 +22,7 @@ from domain.operating_system import lock
 from runner.protocol.parent import descendants, end_tree
 from runner.spool.event_file import read_lines
 
-__all__ = ["Attempt", "leftover_events"]
+__all__ = ["Attempt", "failure_in", "finish_of", "leftover_events"]
 
 GRACE_S = 4.0
 """How long a child may take to record that it was interrupted before it is killed."""
@@ -31,6 +31,7 @@ _EVENTS = "events.ndjson"
 _LOG = "bench.log"
 _LOCK = "lock"
 _TAIL_BYTES = 4000
+_LONGEST_REASON = 2000
 _SECRETS = ("ASSAY_TOKEN", "ASSAY_OPERATOR_TOKEN", "ASSAY_DATABASE_URL", "ASSAY_ENDPOINT_KEY", "ASSAY_SERVER")
 """Variables that a plan's code has no use for."""
 _TRANSIENT = frozenset({"error"})
@@ -93,17 +94,9 @@ class Attempt:
                     break
                 self._offset += len(line)
                 events.append(msgspec.json.decode(line))
-        for event in events:
-            self._note(event)
+        self.run_ids += [event["data"]["run_id"] for event in events if event["type"] == RUN_STARTED]
+        self._failures += filter(None, map(failure_in, events))
         return events
-
-    def _note(self, event: Mapping[str, Any]) -> None:
-        data = event["data"]
-        if event["type"] == RUN_STARTED:
-            self.run_ids.append(data["run_id"])
-        elif event["type"] == MEASUREMENT_FAILED or (event["type"] == TEST_REPORTED and data["outcome"] != "passed"):
-            message = data.get("message") or data.get("error") or "no reason was given"
-            self._failures.append((data["outcome"], message))
 
     def stop(self) -> None:
         """Interrupt the child, and kill it and all that it started where it does not end within GRACE_S seconds."""
@@ -122,31 +115,12 @@ class Attempt:
         self.ended.wait(_KILLED_S)
 
     def finish(self) -> Finish:
-        """Return how the child ended by itself, after the last of its events were taken.
-
-        What a machine measured is final, also where it failed; what went wrong beside is worth another attempt.
-        """
-        code = self._process.returncode
-        if code == 0:
-            return Finish(outcome="succeeded", run_ids=self.run_ids, exit_code=code)
-        if code == 1 and self._failures:
-            outcome, message = self._failures[0]
-            final = all(each not in _TRANSIENT for each, _ in self._failures)
-            reason = f"{outcome}: {message}"
-        else:
-            final, reason = code == 2, self._last_words()
-        return Finish(outcome="failed", reason=reason[:2000], final=final, run_ids=self.run_ids, exit_code=code)
-
-    def _last_words(self) -> str:
+        """Return how the child ended by itself, after the last of its events were taken."""
         log = self.folder / _LOG
         with log.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - _TAIL_BYTES))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-        code = self._process.returncode
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        said = next((line for line in reversed(lines) if line.startswith("error: ")), lines[-1] if lines else "")
-        return f"assay bench {how}: {said.removeprefix('error: ')}" if said else f"assay bench {how}."
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            said = file.read().decode(errors="replace")
+        return finish_of(self._process.returncode, self._failures, said, self.run_ids)
 
     def close(self) -> None:
         """Remove the folder; its events are kept elsewhere by now."""
@@ -160,6 +134,33 @@ class Attempt:
     def remove(folder: Path) -> None:
         """Remove the folder of an attempt that is over."""
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def failure_in(event: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the outcome and the message of an event that says that a configuration failed; None for any other."""
+    data = event["data"]
+    if event["type"] not in (MEASUREMENT_FAILED, TEST_REPORTED) or data["outcome"] == "passed":
+        return None
+    return data["outcome"], (data.get("failure") or {}).get("message") or f"in stage {data['stage']}"
+
+
+def finish_of(code: int, failures: Sequence[tuple[str, str]], said: str, run_ids: Sequence[str]) -> Finish:
+    """Return what an exit code, the failures of configurations (outcome, message) and the last output mean.
+
+    What a machine measured is final, also where it failed; what went wrong beside is worth another attempt.
+    """
+    runs = list(run_ids)
+    if code == 0:
+        return Finish(outcome="succeeded", run_ids=runs, exit_code=code)
+    if code == 1 and failures:
+        outcome, message = failures[0]
+        final, reason = all(each not in _TRANSIENT for each, _ in failures), f"{outcome}: {message}"
+    else:
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        last = next((line for line in reversed(lines) if line.startswith("error: ")), lines[-1] if lines else "")
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        final, reason = code == 2, f"assay bench {how}: {last.removeprefix('error: ')}".removesuffix(": ")
+    return Finish(outcome="failed", reason=reason[:_LONGEST_REASON], final=final, run_ids=runs, exit_code=code)
 
 
 def leftover_events(root: Path) -> Iterator[tuple[Path, list[dict[str, Any]]]]:

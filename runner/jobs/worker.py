@@ -19,6 +19,8 @@ from assay.client import Client
 from domain.errors import AccessError, AssayError, NotFound, ServiceUnavailable, StateConflict, TooBusy, Unavailable
 from domain.jobs.jobs import Claim, ClaimRequest, Finish
 from domain.jobs.needs import WorkerDescription
+from runner.campaign.plan_file import PlanFile
+from runner.campaign.splitting import code_of_others
 from runner.jobs.attempt import Attempt, leftover_events
 from runner.jobs.description import Addresses, device_argument
 from runner.machine.devices.lock import DeviceLock, take
@@ -37,7 +39,6 @@ ONCE_WAIT_S = 5.0
 LOCKED_S = 2.0
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 30.0
-_CODE_MEMBERS = ("trust_remote_code", "allow_pickle")
 
 Say = Callable[..., None]
 """Takes a word for what happened, a sentence, and members of the claim where there is one."""
@@ -210,13 +211,9 @@ class Worker:
         """Run a claimed job and return how it ended."""
         self._unlock_devices(but=claim.device)
         self._say("started", f"{claim.title} (attempt {claim.attempt} of {claim.attempts})", claim)
-        asks = [name for name in _CODE_MEMBERS if claim.plan.get(name)]
-        if asks and not self._allow_code:
-            words = f"the plan has {' and '.join(asks)}, which this worker does not allow; --allow-code does"
-            return self._finish(claim, Finish(outcome="failed", reason=words))
-        if claim.device not in self._locks:
-            words = f"{claim.device} is not a device that this worker holds"
-            return self._finish(claim, Finish(outcome="failed", reason=words))
+        refusal = self._refusal(claim)
+        if refusal is not None:
+            return self._finish(claim, refusal)
         device = device_argument(claim.plan, claim.device, self._addresses)
         attempt = Attempt(claim, self._root, device, (self._locks[claim.device].fileno(),))
         try:
@@ -235,6 +232,19 @@ class Worker:
         attempt.close()
         return outcome
 
+    def _refusal(self, claim: Claim) -> Finish | None:
+        """Return why a job is not begun: its plan is none, or runs code that this worker does not allow."""
+        try:
+            asks = code_of_others(msgspec.convert(claim.plan, PlanFile))
+        except msgspec.ValidationError as error:
+            return Finish(outcome="failed", reason=f"the plan is none: {error}.", final=True)
+        if asks and not self._allow_code:
+            words = f"the plan has {' and '.join(asks)}, which this worker does not allow; --allow-code does"
+            return Finish(outcome="failed", reason=words)
+        if claim.device not in self._locks:
+            return Finish(outcome="failed", reason=f"{claim.device} is not a device that this worker holds")
+        return None
+
     def _beside(self, attempt: Attempt) -> _Stop | None:
         """Send events and heartbeats until the child ends; return why it has to be stopped, None where it ended by itself."""
         claim = attempt.claim
@@ -248,7 +258,6 @@ class Worker:
             except Stopped:
                 return _Stop(outcome="cancelled", reason=GIVEN_BACK)
             self._keep(attempt)
-            self._send(self._quick)
             asked_s = time.monotonic()
             try:
                 beat = self._quick.heartbeat(claim.lease)
@@ -261,6 +270,7 @@ class Worker:
                 expires_s = asked_s + claim.lease_s
                 if beat.cancel:
                     return _Stop(outcome="cancelled", reason="it was cancelled while it ran")
+                self._send(self._quick)
 
     def _keep(self, attempt: Attempt) -> None:
         events = attempt.new_events()

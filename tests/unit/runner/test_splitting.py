@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from domain.errors import UsageError
 from domain.jobs.needs import Needs, read_needs
 from runner.campaign.plan_file import Entry, PlanFile
-from runner.campaign.splitting import combined_needs, split
+from runner.campaign.splitting import code_of_others, combined_needs, split
 
 
 def some(*values):
@@ -120,3 +120,18 @@ def test_stated_needs_are_added_and_contradictions_refused():
     assert both == read_needs("cuda,memory=16GB,os=linux,label=lab")
     with pytest.raises(UsageError, match="nvidia-l4 and nvidia-t4"):
         combined_needs(read_needs("hardware=nvidia-l4"), read_needs("hardware=nvidia-t4"))
+
+
+@pytest.mark.parametrize(
+    ("members", "option", "asks"),
+    [
+        ({"trust_remote_code": True}, (), ["trust_remote_code"]),
+        ({"allow_pickle": True}, (), ["allow_pickle"]),
+        ({}, ("browser=/tmp/program",), ["browser=/tmp/program"]),
+        ({}, ("browser=firefox",), []),
+    ],
+)
+def test_plans_that_run_code_of_others_need_a_worker_that_allows_it(members, option, asks):
+    plan = PlanFile(assay=1, sweeps=(Entry(models=("bert-tiny",), platforms=("wasm",), options=(option,)),), **members)
+    assert code_of_others(plan) == asks
+    assert split(plan)[0].needs.labels == (("allow-code",) if asks else ())

@@ -1,14 +1,17 @@
-"""What a worker says of its machine: only what answered there, under a name that stays."""
+"""What a worker says: of its machine only what answered there, under a name that stays; of an attempt how it ended."""
 
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from domain.errors import TooBusy
 from domain.jobs.needs import Needs, WorkerDescription, device_for, unmet
 from runner.campaign.event_payloads import Machine
+from runner.jobs.attempt import failure_in, finish_of
 from runner.jobs.description import device_argument, devices_of, take_name
 
 
@@ -80,3 +83,41 @@ def test_the_second_worker_of_a_machine_has_another_name(tmp_path, monkeypatch):
     assert refused.value.field == "name"
     other.close()
     third.close()
+
+
+FULL, DIED = ("out_of_memory", "16 GB are not enough"), ("error", "the child was ended by SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("code", "failures", "said", "final", "reason"),
+    [
+        (1, [FULL], "", True, "out_of_memory: 16 GB are not enough"),
+        (1, [DIED], "", False, "error: the child was ended by SIGSEGV"),
+        (1, [FULL, DIED], "", False, "out_of_memory: 16 GB are not enough"),
+        (2, [], "reading\nerror: model: no model is known as 'x'.\n", True, "no model is known as 'x'"),
+        (3, [], "error: platform: cuda is not here.\n", False, "cuda is not here"),
+        (-9, [], "", False, "assay bench was ended by signal 9"),
+        (1, [], "Traceback\nKeyError: 'x'\n", False, "KeyError"),
+    ],
+)
+def test_what_a_machine_found_out_is_final_and_other_failures_are_tried_again(code, failures, said, final, reason):
+    finish = finish_of(code, failures, said, ["run"])
+    assert (finish.outcome, finish.final, finish.run_ids, finish.exit_code) == ("failed", final, ["run"], code)
+    assert reason in finish.reason
+
+
+def test_a_child_that_ended_well_succeeded():
+    assert finish_of(0, [], "noise", ["run"]).outcome == "succeeded"
+
+
+def test_the_reason_of_a_failed_configuration_is_that_of_its_event():
+    golden = Path(__file__).parents[2] / "golden"
+    failed, recorded, reported = (
+        msgspec.json.decode((golden / f"assay.{name}.v1.json").read_bytes())
+        for name in ("measurement.failed", "measurement.recorded", "test.reported")
+    )
+    outcome, message = failure_in(failed)
+    assert (outcome, message) == (failed["data"]["outcome"], failed["data"]["failure"]["message"])
+    assert failure_in(recorded) is None
+    assert failure_in({**reported, "data": {**reported["data"], "outcome": "passed"}}) is None
+    assert failure_in({**reported, "data": {**reported["data"], "outcome": "failed", "failure": None}})[0] == "failed"
