@@ -57,7 +57,7 @@ Examples:
   assay suggest --budget 2h
   assay suggest bert-base-uncased gpt2 --budget 30m --platform cpu,openvino --out plan.yaml
   assay suggest --budget 1h --hardware nvidia-l4,intel-xeon-2c --json
-  assay suggest --budget 8h --submit                  # as jobs for the machines that run assay worker
+  assay suggest --budget 8h --submit
   assay bench --plan plan.yaml"""
 )
 @click.argument("models", nargs=-1, metavar="[MODEL…]")

@@ -68,6 +68,12 @@ def test_a_device_of_ones_own_is_calibrated_before_anything_is_run(
         assert all(len(line.rstrip()) <= 100 for line in lines if "assay bench" not in line)
         assert "# Before it: assay calibrate --platform cuda" in plan.read_text().splitlines()
         assert yaml.safe_load(plan.read_text())["sweeps"]
+        assert run([*asked, "--budget", "10m", "--submit", "--json"]) == 0
+        queued = json.loads(capsys.readouterr().out)
+        jobs = [client.job(identifier) for identifier in queued["submitted"]["jobs"]]
+        assert len(jobs) == len(queued["runs"])
+        assert {job.needs.hardware for job in jobs} == {"nvidia-l4"}
+        assert all(job.needs.platforms == ("cuda",) and job.needs.memory_bytes for job in jobs)
         assert run([*asked, "--budget", "2m"]) == 0
         assert "Worth measuring" not in capsys.readouterr().out
         kernels = build.kernels(hardware="nvidia-l4", platform="cuda", precision="fp16")
