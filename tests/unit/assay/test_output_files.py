@@ -19,12 +19,18 @@ READ = {
     ("hardware alias", "path"), ("import", "mapping"), ("log verify", "files"), ("migrate", "tree"), ("model alias", "path"), ("post", "files"),
     ("verify", "expect"), ("verify", "plan_file"), ("bisect", "repository"),
     ("alerts routes check", "file"), ("alerts routes test", "file"), ("ci compare", "thresholds"),
-    ("ci gate", "score_file"), ("regressions history", "files"),
+    ("ci gate", "score_file"), ("regressions history", "files"), ("jobs submit", "plan"),
 }  # fmt: skip
 """Files and folders that a verb reads."""
 UNIQUE = {("migrate", "folder")}
 """Folders that a verb writes new files into, each under a name that is not taken."""
-KEPT = {("bisect", "state"), ("ci compare", "folder"), ("ci gate", "folder"), ("ci prepare", "folder")}
+KEPT = {
+    ("bisect", "state"),
+    ("ci compare", "folder"),
+    ("ci gate", "folder"),
+    ("ci prepare", "folder"),
+    ("worker", "work_in"),
+}
 """Folders of a job: a verb replaces the files of its own names there, and no others."""
 VALUES = {"budget_s": "1h", "rows": "3", "paths": "nothing.json"}
 """Values of required and useful parameters; others get a word, or their first choice."""
