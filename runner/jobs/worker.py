@@ -311,7 +311,7 @@ class _Stop(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
     def finish(self, run_ids: list[str]) -> Finish:
-        """Return what the service is told."""
+        """Return how the attempt ended, as the service takes it."""
         return Finish(outcome=self.outcome, reason=self.reason, run_ids=run_ids)
 
 

@@ -160,7 +160,7 @@ def watch_jobs(client: Client, submission: str, identifiers: Iterable[str] | Non
     from assay.cli.output import notes
 
     wanted = None if identifiers is None else set(identifiers)
-    told: set[str] = set()
+    reported: set[str] = set()
     console = notes()
     with progress_bar(console) as move:
         while True:
@@ -170,8 +170,8 @@ def watch_jobs(client: Client, submission: str, identifiers: Iterable[str] | Non
                 counts[job.state] = counts.get(job.state, 0) + 1
             ended = [job for job in every if job.state in ENDED]
             for job in ended:
-                if job.id not in told:
-                    told.add(job.id)
+                if job.id not in reported:
+                    reported.add(job.id)
                     console.print(_ended(job), highlight=False, markup=False)
             running = next((job.title for job in every if job.state == "running"), "waiting")
             move(total=len(every), completed=len(ended), description=running, left=None)
