@@ -15,7 +15,14 @@ import msgspec
 
 from assay.client.frames import Tabular
 from assay.client.transport import FIRST_WAIT_S, LONGEST_WAIT_S, TRY_AGAIN, authorities, checked, decoded
-from domain.errors import AssayError, PeerRefused, ServiceUnavailable, Unauthenticated, VersionConflict
+from domain.errors import (
+    AssayError,
+    PeerRefused,
+    ProjectionBehind,
+    ServiceUnavailable,
+    Unauthenticated,
+    VersionConflict,
+)
 from domain.hosts import is_loopback
 from domain.sharing.peers import (
     PAGE_EVENTS,
@@ -37,6 +44,8 @@ ANSWER_S = 30.0
 """A peer that sends nothing for so long counts as away."""
 PAGE_S = 300.0
 """The longest that one page may take."""
+TABLES_S = 3600.0
+"""How long a page waits for the tables, which a retraction of a run or an alias is judged by."""
 WINDOW = 20_000
 """Positions that one request covers at first; more where none of their events is wanted."""
 NDJSON = "application/x-ndjson"
@@ -304,7 +313,7 @@ def pull(
                 if fetched.page.after < fetched.page.upto < goal:
                     reading = ahead.submit(reader.read, fetched.page.upto)
                 try:
-                    pulled.add(client.take_peer_page(name, fetched.page, fetched.lines))
+                    pulled.add(_taken(client, name, fetched))
                 except VersionConflict:
                     # Another pull was quicker, or the answer to this page was lost after it was taken.
                     pulled.position = client.peer(name).position
@@ -315,6 +324,18 @@ def pull(
         _report(client, name, error)
         raise
     return pulled
+
+
+def _taken(client: Peers, name: str, fetched: FetchedPage) -> PageReceipt:
+    """Return what became of a page; an event that is judged by the tables waits until they have what came before it."""
+    until = time.monotonic() + TABLES_S
+    while True:
+        try:
+            return client.take_peer_page(name, fetched.page, fetched.lines)
+        except ProjectionBehind:
+            if time.monotonic() > until:
+                raise
+            time.sleep(1)
 
 
 def _report(client: Peers, name: str, error: AssayError) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import rich_click as click
 from rich.markup import escape
 
 from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
-from domain.errors import AssayError, ServiceUnavailable, UsageError
+from domain.errors import AssayError, ProjectionBehind, UsageError
 from domain.sharing.peers import DEFAULT_TYPES, EVERY_SOURCE, NewPeer, full_type, require_peer
 from presentation import formatting
 
@@ -186,16 +186,28 @@ def pull(
             raise UsageError("there is no peer.", field="NAME", remedy="`assay peer add URL --sources …` adds one.")
         results, code = _round(client, chosen, token_file)
         _tell(results, as_json=as_json)
-        pause = every
-        while follow:
-            time.sleep(pause)
-            later, code = _round(client, [client.peer(item.name) for item in chosen], token_file)
-            pause = every if code != ServiceUnavailable.exit_code else min(2 * pause, max(every, LONGEST_PAUSE_S))
-            if any(item.accepted or item.problem for item in later):
-                _tell(later, as_json=as_json)
-        if not follow:
-            client.wait_for(max((item.last_position or 0 for item in results), default=0))
+        if follow:
+            _follow(client, results, token_file, every, as_json=as_json)
+        try:
+            client.wait_for(max(item.last_position or 0 for item in results))
+        except ProjectionBehind:
+            say("what came is in the log; the tables are still behind, and `assay status` says how far")
     return code
+
+
+def _follow(client: Client, results: list[Pulled], token_file: Path | None, every: float, *, as_json: bool) -> NoReturn:
+    """Pull again and again, less often while something is wrong; say what came, and each problem once."""
+    pause = every
+    problems = {item.peer: item.problem for item in results}
+    while True:
+        time.sleep(pause)
+        later, _ = _round(client, [client.peer(name) for name in problems], token_file)
+        failed = any(item.problem for item in later)
+        pause = min(2 * pause, max(every, LONGEST_PAUSE_S)) if failed else every
+        news = [item for item in later if item.accepted or item.problem != problems[item.peer]]
+        problems = {item.peer: item.problem for item in later}
+        if news:
+            _tell(news, as_json=as_json)
 
 
 def _round(client: Client, chosen: list[Peer], token_file: Path | None) -> tuple[list[Pulled], int]:

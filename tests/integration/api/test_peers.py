@@ -19,6 +19,7 @@ import pytest
 
 from assay.cli import run
 from assay.client.peers import pull
+from assay.diagnosis.log import peers as findings
 from domain.errors import NameTaken, PeerRefused, ServiceUnavailable, UsageError
 from domain.sharing.peers import DEFAULT_TYPES, NewPeer
 from tests.conftest import append_decoded
@@ -45,11 +46,14 @@ class Pair:
 @pytest.fixture(scope="module")
 def pair(service_database: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     both = Pair(tmp_path_factory.mktemp("peers"), service_database)
-    with ThreadPoolExecutor(2) as together:
-        list(together.map(RunningService.start, (both.lab, both.here)))
-    yield both
-    both.lab.stop()
-    both.here.stop()
+    try:
+        with ThreadPoolExecutor(2) as together:
+            list(together.map(RunningService.start, (both.lab, both.here)))
+        yield both
+    finally:
+        for service in (both.lab, both.here):
+            if service.process is not None:
+                service.stop()
 
 
 @pytest.fixture
@@ -289,6 +293,10 @@ def test_peer_that_is_away_says_so_and_a_pull_goes_on_later(
     with pytest.raises(ServiceUnavailable):
         taken(here, name)
     assert "127.0.0.1:9" in (here.peer(name).problem or "")
+    with psycopg.connect(pair.here.database_url) as connection:
+        (finding,) = [item for item in findings(connection) if name in item.found]
+    assert (finding.level, f"assay peer pull {name}" in finding.remedy) == ("problem", True)
+    assert f'assay_peer_failed{{peer="{name}"}} 1.0' in httpx.get(f"{pair.here.url}/metrics").text
 
 
 def test_event_of_a_rule_that_this_version_does_not_take_is_left_out_alone(here: Any, build: Any, name: str) -> None:
@@ -352,7 +360,6 @@ def test_endless_pages_lines_and_bombs_take_little_memory() -> None:
 PULL = """
 import sys
 from assay.client import Client
-from assay.cli import run
 from assay.client.peers import pull
 
 with Client(sys.argv[1], patience_s=120) as client:
@@ -453,3 +460,23 @@ def test_verbs_say_what_came_what_was_refused_and_what_to_do(
     assert "refused" in assay("show", name)[1]
     assert json.loads(assay("remove", name, "--json")[1]) == {"name": name, "events": 2}
     assert assay("pull", name)[0] == 1
+
+
+def test_following_takes_what_comes(pair: Pair, lab: Any, here: Any, build: Any, name: str) -> None:
+    here.add_peer(peer(pair.lab.url, name, f"urn:{name}"))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+    command = [sys.executable, "-m", "assay.cli", "peer", "pull", name, "--follow", "--every", "0.1"]
+    process = subprocess.Popen(
+        [*command, "--server", pair.here.url], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        for count in (1, 2):
+            lab.post_events([build.measurement(source=f"urn:{name}", batch_size=count)])
+            until = time.monotonic() + 60
+            while len(events_of(pair.here, f"urn:{name}")) < count:
+                assert process.poll() is None
+                assert time.monotonic() < until
+                time.sleep(0.02)
+    finally:
+        process.kill()
+        process.communicate()

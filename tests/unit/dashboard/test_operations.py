@@ -14,6 +14,7 @@ from dashboard.screens.operations.words import (  # fmt: skip
     held_table,
     letter_table,
     link_table,
+    peer_table,
     per_second,
     read_operations,
     set_aside,
@@ -26,6 +27,7 @@ from dashboard.screens.operations.words import (  # fmt: skip
 from domain.answers.links import BrowserDevice, Link
 from domain.answers.operations import Archived, Build, Configured, Day, DeadLetter, Health, ListedToken, Minute, Step
 from domain.answers.sharing import HeldRow, SharedBundle
+from domain.sharing.peers import Peer
 from presentation import formatting
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -179,3 +181,17 @@ def test_links_say_how_often_they_were_opened():
     )  # fmt: skip
     table = link_table([link])
     assert (table["Opened"][0], table["State"][0], table["Models"][0]) == ("3 of 20", "open", "acme/tiny fp32")
+
+
+def test_peers_say_how_far_they_are_read_and_what_is_wrong() -> None:
+    read = Peer(
+        id=1, name="lab", url="https://lab.example.org", sources=["urn:lab:*"], types=["x.y"], log=None, epoch=1, position=90,
+        last_position=100, accepted=80, duplicate=5, refused=1, refusal="position 7: another source", problem=None,
+        problem_at=None, added_at=BEGAN, pulled_at=NOW,
+    )  # fmt: skip
+    never = replace(read, name="far", last_position=None, pulled_at=None, problem="it does not answer")
+    table = peer_table([read, never])
+    assert list(table["Peer"]) == ["lab", "far"]
+    assert table["Lag"][0] == 10
+    assert table["Last pull"][1] == "never"
+    assert list(table["Problem"]) == ["position 7: another source", "it does not answer"]
