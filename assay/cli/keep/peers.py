@@ -49,7 +49,7 @@ def peer() -> None:
 Examples:
   assay peer add https://lab.example.org --sources 'urn:lab:*' --token-file lab.token
   assay peer add http://10.0.0.7:8000 --name bench --sources urn:lab:gpu-1,urn:lab:gpu-2
-  assay peer add http://10.0.0.7:8000 --name mirror --all-sources --types measurement.recorded,measurement.retracted""",
+  assay peer add http://10.0.0.7:8000 --all-sources --types measurement.recorded""",
 )
 @click.argument("url")
 @click.option("--name", help="What to call it; by default its host.")
