@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import rich_click as click
 
 from assay.cli.options import WORDS, as_json, served
-from assay.cli.output import print_json, say
+from assay.cli.output import answers, grid, print_json, say
 from assay.cli.output_files import OutputFile, overwritable
 from assay.cli.progress import counting
 from assay.exports.wanted import DOCUMENTS, FORMATS, NOUNS, ExportSelection, format_of
+from domain.errors import UsageError
 from presentation import formatting
+
+if TYPE_CHECKING:
+    from assay.client import Client
 
 __all__ = ["export", "filtered"]
 
@@ -65,9 +69,18 @@ Examples:
   assay export lake/ --what measurements --partition-by hardware_id,month
   assay export everything.duckdb
   assay export bench.json --format bmf
-  assay export badge.svg --model bert-base-uncased --hardware nvidia-l4"""
+  assay export badge.svg --model bert-base-uncased --hardware nvidia-l4
+  assay export tables --to lake/                                # every view, for Spark
+  assay export tables --to lake/ --views measurements,hardware --as-of "release 1.4" --force"""
 )
-@click.argument("path", type=OutputFile(folder=True, parents=True))
+@click.argument("path", type=OutputFile(folder=True, parents=True, word="tables"))
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Of `tables`: one typed Parquet file a view, and manifest.json.",
+)
+@click.option("--views", type=WORDS, metavar="VIEW,…", help="Of `tables`: only these views.")
 @click.option("--what", type=click.Choice(list(NOUNS)), help="Events by default; everything for .duckdb.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="By the suffix of PATH by default.")
 @click.option("--partition-by", type=WORDS, metavar="COLUMN,…", help="Parquet in folders by columns, or by month.")
@@ -90,7 +103,9 @@ Examples:
 @served
 @as_json
 def export(
-    path: Path,
+    path: Path | str,
+    to: Path | None,
+    views: list[str] | None,
     what: str | None,
     form: str | None,
     partition_by: list[str] | None,
@@ -113,6 +128,15 @@ def export(
     from assay.exports.places import position_of
     from assay.exports.writing import export as write
 
+    if to is not None or views:
+        chosen = [name for name, value in {"what": what, "format": form, **filters}.items() if value]
+        _require_tables(
+            path, to, [*chosen, *(["monthly"] if monthly else []), *(["partition_by"] if partition_by else [])]
+        )
+        assert to is not None
+        with connected(server, token) as client:
+            return _export_tables(client, to, views or (), as_of, force=force, as_json=as_json)
+    path = Path(path)
     form = format_of(path, form, what, folder=bool(partition_by) or monthly)
     what = what or ("best" if form in DOCUMENTS else "all" if form == "duckdb" else "events")
     wanted = ExportSelection(
@@ -135,4 +159,33 @@ def export(
     else:
         counted = ", ".join(f"{formatting.count(count)} {noun}" for noun, count in rows.items())
         say(f"{counted} at position {card.position}: {', '.join(map(str, files))}")
+    return 0
+
+
+def _require_tables(path: Path | str, to: Path | None, others: list[str]) -> None:
+    """Raise UsageError unless the options are those of `assay export tables --to FOLDER`."""
+    if path != "tables" or to is None:
+        raise UsageError(
+            "--to and --views are of `tables`.", field="to", remedy="Write `assay export tables --to FOLDER`."
+        )
+    if others:
+        raise UsageError(
+            "tables are written whole, as Parquet.", field=others[0], remedy="Leave it out; --views and --as-of choose."
+        )
+
+
+def _export_tables(
+    client: Client, folder: Path, views: Sequence[str], as_of: str | None, *, force: bool, as_json: bool
+) -> int:
+    from assay.exports.places import position_of
+    from assay.exports.portable import export_tables
+
+    position = None if as_of is None else position_of(client, as_of)
+    with counting("rows") as advance:
+        manifest = export_tables(client, folder, views=views, as_of=position, force=force, advance=advance)
+    if as_json:
+        print_json(manifest)
+        return 0
+    rows = [[view.name, formatting.count(view.rows), view.file] for view in manifest.views]
+    answers().print(grid(f"Position {manifest.position} in {folder}", ["view", ("rows", "right"), "file"], rows))
     return 0
