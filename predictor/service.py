@@ -46,6 +46,7 @@ from predictor.fleet.question import FleetQuestion
 from predictor.kernels.device_kernels import KernelQuestion, device_kernels
 from predictor.learning.building import Trained, train
 from predictor.learning.evaluation import evaluate
+from predictor.learning.machines import Machines
 from predictor.learning.routes import Evaluation, chosen, routed
 from predictor.suggesting.question import SuggestQuestion
 from predictor.suggesting.suggestion import suggest
@@ -207,12 +208,17 @@ class Answerer:
             "notes": notes,
         }
 
-    def train(self, as_of: int | None = None) -> Trained:
-        """Return a predictor trained on the log up to a position; storing and recording it is the caller's part."""
+    def train(self, as_of: int | None = None, machines: Machines | None = None) -> Trained:
+        """Return a predictor trained on the log up to a position; storing and recording it is the caller's part.
+
+        `machines` train it together: each of them has to call this with the same position.
+        """
         with self._tables(as_of) as tables:
             rows, book, devices = self._training_data(tables, mode=None, own=True)
             cases = cases_of([*tables.view("outcomes").to_pylist(), *tables.measurements().to_pylist()])
-            return train(rows, book, devices.spec, load_shipped(), position=tables.position, cases=cases)
+            return train(
+                rows, book, devices.spec, load_shipped(), position=tables.position, cases=cases, machines=machines
+            )
 
     def evaluate(self, evaluation: Evaluation) -> dict[str, Any]:
         """Return the scores on held-out rows of the log. Raises UsageError where there are too few, saying how many."""

@@ -21,9 +21,11 @@ import msgspec
 from domain.errors import AssayError, MalformedBody, ServiceUnavailable, UsageError, error_document, error_of
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
 
     from litestar.types import Receive
+
+    from predictor.learning.machines import Machines
 
 __all__ = ["ChildAnswer", "main", "run", "unless_left"]
 
@@ -170,6 +172,9 @@ def _ended(status: int, work: str, said: bytes, stranger: str | None) -> AssayEr
 def main() -> None:
     """Do the work that is named on the command line."""
     document: Json = msgspec.json.decode(sys.stdin.buffer.read())
+    # Libraries print to the standard output too: LightGBM says there whom it connects to.
+    sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
     work = {"query": _query, "train": _train, "replay": _replay, "evaluate": _evaluate, "rebuild": _rebuild}[
         sys.argv[1]
     ]
@@ -178,8 +183,13 @@ def main() -> None:
         report, content = work(document)
     except AssayError as error:
         report = {"problem": error_document(error)}
+    _write(report, content)
+
+
+def _write(report: Json, content: bytes = b"") -> None:
     sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
 
 
 def _query(json: Json) -> ChildAnswer:
@@ -212,15 +222,38 @@ def _confine(cpu_s: int) -> None:
 
 
 def _train(json: Json) -> ChildAnswer:
-    answerer = _answerer(json)
-    comparison = msgspec.to_builtins(answerer.compare())
-    trained = answerer.train()
+    with _machines(json) as machines:
+        answerer = _answerer(json)
+        position = None if machines is None else machines.position
+        comparison = msgspec.to_builtins(answerer.compare(position, machines))
+        trained = answerer.train(position, machines)
     return ChildAnswer({"event_data": trained.event_data, "comparison": comparison}, trained.content)
 
 
 def _replay(json: Json) -> ChildAnswer:
-    made, document = _answerer(json).replay(json["digest"], json["position"])
+    with _machines(json) as machines:
+        position = json["position"] if machines is None else machines.position
+        made, document = _answerer(json).replay(json["digest"], position, machines)
     return ChildAnswer({"event_data": made.event_data, "replayed": document}, made.content)
+
+
+@contextlib.contextmanager
+def _machines(json: Json) -> Iterator[Machines | None]:
+    """Give the machines that train with this one, where there are any; the loss of one ends this process."""
+    from predictor.learning.machines import MachineList, joined
+
+    if not json.get("machines"):
+        yield None
+        return
+
+    def lost(error: AssayError) -> None:
+        # The main thread may wait in LightGBM for the machine that is gone, and for ever.
+        _write({"problem": error_document(error)})
+        os._exit(0)
+
+    own = msgspec.convert(json["machines"], MachineList)
+    with joined(own, json["version"], json["position"], lost, exact=json.get("digest") is not None) as machines:
+        yield machines
 
 
 def _evaluate(json: Json) -> ChildAnswer:

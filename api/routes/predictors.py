@@ -9,13 +9,14 @@ import msgspec
 from litestar import Request, Response, Router, get, post
 from litestar.params import JSONBody, QueryParameter
 
-from api.background.training import choose, replay, train, worked
+from api.background.training import choose, replay, take_part, train, worked
 from api.container import Container
 from api.http.as_of import AsOf, placed, resolved
 from api.http.formats import JSON, etag, fresh
 from api.http.paging import MinPosition
-from api.routes.operations import actor
+from api.routes.operations import ADMIN, actor
 from predictor.choosing.decisions import decisions
+from predictor.learning.machines import machine_list
 from predictor.learning.routes import Evaluation
 
 __all__ = ["router"]
@@ -47,6 +48,19 @@ class Training(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How to train: with `force` what comes of it answers even where it is worse than what is in force."""
 
     force: bool = False
+
+
+class TrainingOnMachines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to train with other machines: HOST:PORT of all, in the order of their ranks, and the rank of this one.
+
+    With `digest`, that predictor is trained again.
+    """
+
+    machines: Annotated[list[Annotated[str, msgspec.Meta(max_length=300)]], msgspec.Meta(max_length=64)]
+    rank: Annotated[int, msgspec.Meta(ge=0, lt=64)]
+    wait_s: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 120.0
+    force: bool = False
+    digest: Digest | None = None
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,6 +153,21 @@ async def train_(request: Request[Any, Any, Any], data: JSONBody[Training]) -> R
     return _document(await train(request.app.state.parts, actor(request), force=data.force))
 
 
+@post("/v1/predictor/train/machines", opt=ADMIN, status_code=200, summary="Train together with other machines")
+async def train_on_machines(request: Request[Any, Any, Any], data: JSONBody[TrainingOnMachines]) -> Response[bytes]:
+    """Take part in a training: this process listens on its own port and connects to the others.
+
+    The first machine compares, keeps and records what is made, as a training alone does; the others say which it was.
+    """
+    container: Container = request.app.state.parts
+    own = machine_list(",".join(data.machines), data.rank, data.wait_s)
+    if own.rank:
+        return _document(await take_part(container, own, data.digest))
+    if data.digest is not None:
+        return _document(await replay(container, data.digest, own))
+    return _document(await train(container, actor(request), force=data.force, machines=own))
+
+
 @post("/v1/predictor/evaluate", opt=JOBS, status_code=200, summary="Scores on held-out rows")
 async def evaluate(request: Request[Any, Any, Any], data: JSONBody[Evaluation]) -> Response[bytes]:
     """Score the method on held-out groups of the log, in a child process."""
@@ -162,6 +191,16 @@ async def replay_(request: Request[Any, Any, Any], data: JSONBody[Replay]) -> Re
 
 router = Router(
     "/",
-    route_handlers=[predictor, predictors, accuracy, decisions_, train_, evaluate, rollback, replay_],
+    route_handlers=[
+        predictor,
+        predictors,
+        accuracy,
+        decisions_,
+        train_,
+        train_on_machines,
+        evaluate,
+        rollback,
+        replay_,
+    ],
     tags=["questions"],
 )

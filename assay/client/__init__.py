@@ -327,6 +327,22 @@ class Client(Jobs):
         """
         return self._post("/v1/predictor/train", {"force": force}, timeout_s=3600, again=False)
 
+    def train_on_machines(
+        self,
+        machines: Sequence[str],
+        rank: int,
+        *,
+        wait_s: float = 120.0,
+        force: bool = False,
+        digest: str | None = None,
+    ) -> Json:
+        """Train together with other services: HOST:PORT of all, in the order of their ranks, and the rank of this one.
+
+        Rank 0 returns what `train` does, or `replay` with a `digest`; the others return rank, position and digest.
+        """
+        body = {"machines": list(machines), "rank": rank, "wait_s": wait_s, "force": force, "digest": digest}
+        return self._post("/v1/predictor/train/machines", body, timeout_s=3600, again=False)
+
     def rollback(self, digest: str | None = None, reason: str | None = None) -> Json:
         """Let the predictor before the one in force answer, or the one of this digest, its beginning, or `shipped`."""
         return self._post("/v1/predictor/rollback", {"digest": digest, "reason": reason}, again=False)

@@ -22,6 +22,7 @@ from predictor.features.operator_shapes import shape_table
 from predictor.features.operators_route import distinct
 from predictor.features.table import Array, Matrix, Names, Table
 from predictor.features.work_costs import WORK, multiples_of, work_table
+from predictor.learning.machines import Machines
 from predictor.learning.method import Prediction
 from predictor.learning.nearest_residuals import Field
 from predictor.learning.single_thread import single_threaded
@@ -179,9 +180,14 @@ class BlendMethod:
 
     name = "blend"
 
-    def __init__(self, learners: Sequence[Learner] = QUICK, *, fields: bool = True) -> None:
-        """Take the settings of the trees. Without `fields`, which speak of single rows, more trees stand in for them."""
-        self._learners, self._fields = learners, fields
+    def __init__(
+        self, learners: Sequence[Learner] = QUICK, *, fields: bool = True, machines: Machines | None = None
+    ) -> None:
+        """Take the settings of the trees, and the machines that fit them together.
+
+        Without `fields`, which speak of single rows, more trees stand in for them.
+        """
+        self._learners, self._fields, self._machines = learners, fields, machines
 
     def fit(self, table: Table) -> FittedBlend:
         """Fit everything; the same table gives the same bits."""
@@ -191,7 +197,7 @@ class BlendMethod:
         local: dict[SoftwareKey, Local] = {}
         # Each is single-threaded, so that its bits do not depend on the machine; side by side they take half the time.
         with ThreadPoolExecutor(max_workers=1) as beside:
-            trees = beside.submit(fit_trees, _but_batch(values), table.residual, names=WIDE, learners=self._learners)
+            trees = beside.submit(self._trees, values, table.residual, table.rows)
             for place, members in by_place(table.rows).items():
                 if len(set(table.architecture[members].tolist())) >= ARCHITECTURES_NEEDED:
                     part = table.take(members)
@@ -211,8 +217,13 @@ class BlendMethod:
         ]
         if not summed:
             return fitted
-        left = fit_trees(_but_batch(values)[summed], rest[summed], names=WIDE, learners=self._learners)
+        left = self._trees(values[summed], rest[summed], [table.rows[index] for index in summed])
         return FittedBlend(fitted.trees, fitted.scales, fitted.local, left)
+
+    def _trees(self, values: Matrix, residual: Array, rows: Sequence[Row]) -> Trees:
+        return fit_trees(
+            _but_batch(values), residual, names=WIDE, learners=self._learners, machines=self._machines, rows=rows
+        )
 
 
 def wide(table: Table) -> Matrix:

@@ -26,6 +26,7 @@ from predictor.kernels.kept import TREES
 from predictor.learning.blend import QUICK, BlendMethod, FittedBlend
 from predictor.learning.evaluation import HeldOut, hold_out, summarise
 from predictor.learning.few_shot import Few, few_of
+from predictor.learning.machines import Machines
 from predictor.learning.training import Learner, Trees
 from predictor.llm_serving.shipped import SERVING
 from predictor.memory.facts import tabulate as memory_table
@@ -73,19 +74,23 @@ def train(
     needs: Needs = ENOUGH,
     learners: Sequence[Learner] = QUICK,
     cases: Sequence[TriedConfiguration] = (),
+    machines: Machines | None = None,
 ) -> Trained:
     """Return the predictor that a log's rows give, with the chances that its cases tell of.
 
     With enough traced rows and architectures the trees are fitted on them; otherwise the
     base's trees stay, and the card's limits say how much is missing. Either way each software configuration that the
-    trees do not know is calibrated from its own rows.
+    trees do not know is calibrated from its own rows. `machines` fit the trees together; everything else each of them does
+    by itself.
     """
     everything = tabulate(rows, book, spec_of)
     table = everything.take([index for index, row in enumerate(everything.rows) if row.mode == "inference"])
     broad = _broad(table, needs)
     architectures = set(table.architecture[broad].tolist())
     if broad.sum() >= needs.rows and len(architectures) >= needs.architectures:
-        card, fitted, others = build_from_table(table.take(broad), spec_of, learners=learners, checks=LIGHT)
+        card, fitted, others = build_from_table(
+            table.take(broad), spec_of, learners=learners, checks=LIGHT, machines=machines
+        )
         card = msgspec.structs.replace(card, name="log", trees_from="log", position=position)
         others |= {name: trees for name, trees in base.others.items() if name.startswith((SERVING, TREES, GENERAL))}
     else:
@@ -146,6 +151,7 @@ def build_from_table(
     checks: Sequence[Learner] = QUICK,
     shots: Sequence[int] = (0,),
     fields: bool = True,
+    machines: Machines | None = None,
 ) -> tuple[Card, FittedBlend, dict[str, Trees]]:
     """Fit a base on a table and measure it on held-out groups; the card holds widths, spreads and scores.
 
@@ -154,7 +160,7 @@ def build_from_table(
     Inference is what the widths and scores are of; training steps, where there are enough, have a score of their own.
     Without `fields` the base holds nothing that speaks of single rows.
     """
-    method = CalibratedMethod(BlendMethod(checks, fields=fields))
+    method = CalibratedMethod(BlendMethod(checks, fields=fields, machines=machines))
     steps = np.array([row.mode == "training" for row in table.rows], dtype=bool)
     everything, table = table, table.take(~steps)
     held = {split: hold_out(table, method, split) for split in ("random", "architecture", "family")}
@@ -188,9 +194,14 @@ def build_from_table(
         spreads={"trees": _tree_spread(table, devices, held["family"]), "roofline": roofline_spread(table)},
         newest_version=_newest_versions(table),
         scores={name: _short(score) for name, score in scores.items()},
-        data={"rows": len(everything), "left_out": everything.dropped},
+        data={
+            "rows": len(everything),
+            "left_out": everything.dropped,
+            **({} if machines is None else {"machines": machines.world}),
+        },
     )
-    return card, BlendMethod(learners, fields=fields).fit(everything), {DIFFICULTY: Trees(hard)}
+    method_of_base = BlendMethod(learners, fields=fields, machines=machines)
+    return card, method_of_base.fit(everything), {DIFFICULTY: Trees(hard)}
 
 
 _SPLITS = {"interpolation": "random", "new_architecture": "architecture", "new_family": "family"}

@@ -7,7 +7,8 @@ uses all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -15,6 +16,10 @@ import numpy as np
 from predictor.features.features import FEATURES
 from predictor.features.table import Array, Matrix
 from predictor.learning.boosting import lightgbm
+
+if TYPE_CHECKING:
+    from predictor.features.dataset import Row
+    from predictor.learning.machines import Machines
 
 __all__ = ["LEARNERS", "Learner", "Trees", "fit_trees"]
 
@@ -81,15 +86,30 @@ def fit_trees(
     names: Sequence[str] = FEATURES,
     learners: Sequence[Learner] = LEARNERS,
     threads: int = THREADS,
+    machines: Machines | None = None,
+    rows: Sequence[Row] = (),
 ) -> Trees:
-    """Fit the models; `names` are those of the columns. The same arguments give the same texts, bit for bit."""
-    texts: dict[str, str] = {}
-    for learner in learners:
-        parameters = learner.parameters(threads)
+    """Fit the models; `names` are those of the columns. The same arguments give the same texts, bit for bit.
+
+    With `machines`, each machine trains on its share of the `rows`, which are those of the values.
+    """
+    share = None if machines is None else machines.share(rows)
+    if share is not None:
+        values, residual = values[share], residual[share]
+
+    def fitted(learner: Learner, distributed: dict[str, Any]) -> str:
+        parameters = learner.parameters(threads) | distributed
         data = lightgbm.Dataset(
             values, residual, feature_name=list(names[: values.shape[1]]), params=parameters, free_raw_data=True
         )
-        texts[learner.objective] = _lean(lightgbm.train(parameters, data, learner.trees).model_to_string())
+        return _lean(lightgbm.train(parameters, data, learner.trees).model_to_string())
+
+    texts: dict[str, str] = {}
+    for learner in learners:
+        if machines is None or share is None:
+            texts[learner.objective] = fitted(learner, {})
+        else:
+            texts[learner.objective] = machines.fit(repr(learner), rows, partial(fitted, learner))
     return Trees(texts)
 
 

@@ -20,6 +20,7 @@ from predictor.answering.recommendation import AnswerContext, answer
 from predictor.artifact.artifact import Predictor, load_shipped
 from predictor.features.dataset import Row
 from predictor.learning.building import Trained, train
+from predictor.learning.machines import Machines
 from predictor.live.drift import Drift, drift
 from predictor.live.scored_predictions import Scored, given_out, scored_at
 from predictor.live.shadow import Comparison, PredictedLatency, ScoredCase, compared, folds, learnt_by
@@ -237,26 +238,27 @@ class LiveAnswerer(Answerer):
         """Raise NotFound or CorruptArtifact where the predictor of this digest cannot be read."""
         self._loaded(digest)
 
-    def compare(self, as_of: int | None = None) -> Comparison:
+    def compare(self, as_of: int | None = None, machines: Machines | None = None) -> Comparison:
         """Return whether what `train` gives at a position is not worse than the predictor in force there, and why."""
         with self._tables(as_of) as tables:
             old, _ = self._predictor(tables)
             rows, book, devices = self._training_data(tables, mode=None, own=True)
 
             def fit(shown: Sequence[Row]) -> Predictor:
-                return train(shown, book, devices.spec, load_shipped(), position=tables.position).predictor
+                trained = train(shown, book, devices.spec, load_shipped(), position=tables.position, machines=machines)
+                return trained.predictor
 
             def correct(predictor: Predictor, shown: Sequence[Row]) -> Predictor:
                 return corrected(predictor, since(predictor, shown), book, devices.spec, shots(shown))
 
             return tried(tables, rows, old, fit, correct)
 
-    def replay(self, digest: str, position: int) -> tuple[Trained, dict[str, Any]]:
+    def replay(self, digest: str, position: int, machines: Machines | None = None) -> tuple[Trained, dict[str, Any]]:
         """Train again at a position; return what that gives, and whether it is the predictor of this digest bit for bit.
 
         `stored` says what is kept of it: whole, corrupt or missing. Only what is whole can be compared in `differences`.
         """
-        made = self.train(position)
+        made = self.train(position, machines)
         stored, kept = "whole", b""
         try:
             kept = self._load_artifact(digest)
@@ -320,7 +322,8 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
     kept = ("digest", "position", "event_id", "trained_at_position", "accepted", "reason", "in_force", "recorded_at")
     comparison = json.loads(row["comparison"]) if row["comparison"] else None
     existing = {name: card.get(name) for name in ("name", "trees_from", "rows")}
-    return {**{name: row[name] for name in kept}, **existing, "comparison": comparison}
+    machines = (card.get("data") or {}).get("machines", 1)
+    return {**{name: row[name] for name in kept}, **existing, "machines": machines, "comparison": comparison}
 
 
 def _shipped(*, in_force: bool) -> dict[str, Any]:
@@ -337,5 +340,6 @@ def _shipped(*, in_force: bool) -> dict[str, Any]:
         "name": "shipped",
         "trees_from": card.trees_from,
         "rows": card.rows,
+        "machines": 1,
         "comparison": None,
     }

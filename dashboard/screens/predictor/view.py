@@ -301,10 +301,12 @@ def _knowledge(card: Mapping[str, Any]) -> None:
         )
     with right:
         st.subheader("What it rests on", anchor=False)
+        data = card.get("data") or {}
         lines = [
             f"{formatting.count(covered.get('architectures'))} architectures of {len(covered.get('families') or ())} families",
             f"devices {', '.join(covered.get('hardware') or ()) or formatting.MISSING}",
-            *(_source(source) for source in (card.get("data") or {}).get("sources") or ()),
+            *([f"trees fitted on {data['machines']} machines together"] if data.get("machines") else []),
+            *(_source(source) for source in data.get("sources") or ()),
         ]
         st.markdown("\n".join(f"- {escape(line)}" for line in lines))
 
