@@ -129,6 +129,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
     @property
+    def shared(self) -> bool:
+        """Whether several ranks shared one device: what they took together is not what one process takes."""
+        return self.count == 1 and any((size or 1) > 1 for size in self.parallelism.values())
+
+    @property
     def same(self) -> tuple[Any, ...]:
         """What two rows of one configuration have in common, also where the log did not name it."""
         return (

@@ -119,6 +119,8 @@ def _of_row(
         return "no batch size"
     if row.count != 1:
         return "several devices"
+    if row.shared:
+        return "several ranks"
     trace = book.find_for(row)
     if trace is None:
         return "no trace"

@@ -76,6 +76,8 @@ def tabulate(rows: Sequence[Row], book: TraceBook) -> Table:
         floor = None if trace is None else floor_of(trace, row)
         if value is None:
             dropped["no figure of the target"] += 1
+        elif row.shared:
+            dropped["several ranks"] += 1
         elif trace is None:
             dropped["no trace"] += 1
         elif floor is None:

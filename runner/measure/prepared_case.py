@@ -136,7 +136,7 @@ class Ready:
         """Return the steps, or where other ranks take part in them those that tell them so."""
         if not (self.ranks and self.ranks.training):
             return steps
-        self._leading = LeadingSteps(steps, self.platform.synchronize)
+        self._leading = LeadingSteps(steps, self.platform.synchronize, self.ranks.own)
         return self._leading
 
     def trainer(self, workload: Workload, learning_rate: float) -> Trainer:
@@ -166,7 +166,7 @@ class Ready:
         A training on ranks ends with it: `samples` are the steps that were sampled last, None for all of them.
         """
         if self._leading and self.ranks:
-            self._closing = self._leading.close(self.platform, self.ranks.own, self.ranks.threads, self.inputs, samples)
+            self._closing = self._leading.close(self.platform, self.ranks.threads, self.inputs, samples)
             return self._closing.reports
         if self.ranks:
             return self.ranks.reports(self.platform)

@@ -17,7 +17,7 @@ import msgspec
 
 from runner.platforms.base import Observation, Platform, Rank
 from runner.platforms.data_parallel import RankTraining, all_reduce_ms
-from runner.protocol.ranks import GRACE_S, Word, address, device_type, gathered, report_of, say
+from runner.protocol.ranks import GRACE_S, Word, address, device_type, gathered, report_of, say, unreachable
 from runner.protocol.tasks import Communication, RankReport
 
 __all__ = ["Closing", "LeadingSteps", "StepTimes", "close_series"]
@@ -80,8 +80,9 @@ def _last(values: list[float], samples: int, skipped: int) -> list[float]:
 class LeadingSteps(StepTimes):
     """Steps of the first rank, each of which the others make too."""
 
-    def __init__(self, steps: RankTraining, synchronize: Callable[[], None]) -> None:
+    def __init__(self, steps: RankTraining, synchronize: Callable[[], None], rank: Rank) -> None:
         super().__init__(steps, synchronize)
+        self._rank = rank
         self._left = 0
         self._announced_at: float | None = None
         self._announced = 0
@@ -131,19 +132,19 @@ class LeadingSteps(StepTimes):
     def _led(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
-        except RuntimeError:
+        except RuntimeError as error:
             # Where a rank died this process is ended before it can tell the lesser half of it.
             time.sleep(GRACE_S)
-            raise
+            raise unreachable(error, self._rank) or error from error
 
-    def close(self, platform: Platform, rank: Rank, threads: int, inputs: Any, samples: int | None) -> Closing:
+    def close(self, platform: Platform, threads: int, inputs: Any, samples: int | None) -> Closing:
         """Let all ranks do what comes after so many sampled steps (None: all), and return what it gave."""
         samples = samples or len(self._whole)
         skipped = self.finish()
         step_s = sum(_last(self._whole, samples, skipped)) / samples
         local = min(max(_LEAST_LOCAL, int(_LOCAL_S / step_s)), _MOST_LOCAL)
         say(Word.CLOSE, samples, skipped, local)
-        return close_series(self, platform, rank, threads, inputs, (samples, skipped, local))
+        return close_series(self, platform, self._rank, threads, inputs, (samples, skipped, local))
 
 
 class Closing(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from runner.platforms.base import Generator, Settings
 from runner.protocol.child import classify, connect
 from runner.protocol.nodes import meet
 from runner.protocol.rank_training import StepTimes, close_series
-from runner.protocol.ranks import Word, address, device_type, gathered, report_of, said
+from runner.protocol.ranks import Word, address, device_type, gathered, report_of, said, unreachable
 from runner.protocol.tasks import Failed, FollowingTask
 
 __all__ = ["main"]
@@ -30,7 +30,8 @@ def main() -> int:
     try:
         _Following(task).follow()
     except Exception as error:
-        speaker.say(_failed(error))
+        lost = unreachable(error, task.rank) if isinstance(error, RuntimeError) else None
+        speaker.say(_failed(lost or error))
         return 1
     return 0
 

@@ -9,6 +9,7 @@ whatever the first one waits for. On several nodes the first rank also waits for
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import sys
 import threading
@@ -52,6 +53,7 @@ __all__ = [
     "require_ranks",
     "said",
     "say",
+    "unreachable",
 ]
 
 GRACE_S = 2.0
@@ -351,6 +353,23 @@ def _word(kwargs: dict[str, Any]) -> Word:
     if not kwargs.get("use_cache"):
         return Word.FORWARD
     return Word.DECODE if kwargs.get("past_key_values") is not None else Word.PREFILL
+
+
+def unreachable(error: RuntimeError, rank: Rank) -> ServiceUnavailable | None:
+    """Return what an error of communication means where ranks are on several nodes; None where it is another error."""
+    lost = re.search(
+        r"timed out|connection (closed|reset|refused)|broken pipe|no route to host", str(error), re.IGNORECASE
+    )
+    if rank.nodes == 1 or lost is None:
+        return None
+    others = ", ".join(str(node) for node in range(rank.nodes) if node != rank.node)
+    return ServiceUnavailable(
+        f"a rank of node {others} does not answer ({lost[0].lower()})."
+        if rank.nodes == 2
+        else f"a rank of one of the nodes {others} does not answer ({lost[0].lower()}).",
+        field="nodes",
+        remedy="Look at what that node says, and at the network between the nodes.",
+    )
 
 
 def say(word: Word, *amounts: int) -> None:

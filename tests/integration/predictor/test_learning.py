@@ -146,11 +146,23 @@ def test_rows_that_may_not_train_do_not(world: Any) -> None:
 
 def test_rows_that_the_operators_say_nothing_about_are_counted_by_reason(world: Any) -> None:
     good = world.rows[0]
-    changes = ({"count": 2}, {"batch_size": None}, {"model": "acme/unheard"}, {"hardware": "a-toaster"})
+    changes = (
+        {"count": 2},
+        {"parallelism": {"data": 2}},
+        {"batch_size": None},
+        {"model": "acme/unheard"},
+        {"hardware": "a-toaster"},
+    )
     rows = [msgspec.structs.replace(good, **change) for change in changes]
     made = tabulate([good, *rows], world.book, hardware.find)
     assert len(made) == 1
-    assert made.dropped == {"several devices": 1, "no batch size": 1, "no trace": 1, "no peak or bandwidth": 1}
+    assert made.dropped == {
+        "several devices": 1,
+        "several ranks": 1,
+        "no batch size": 1,
+        "no trace": 1,
+        "no peak or bandwidth": 1,
+    }
 
 
 def test_few_rows_keep_the_base_and_say_how_many_are_missing(world: Any) -> None:

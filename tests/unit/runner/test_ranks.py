@@ -24,7 +24,7 @@ from runner.platforms.data_parallel import local_part, require_values
 from runner.platforms.execution_options import ExecutionOptions
 from runner.platforms.torch_eager import Cpu, Mps
 from runner.protocol.nodes import Nodes, listen, read_nodes
-from runner.protocol.ranks import address, require_ranks
+from runner.protocol.ranks import address, require_ranks, unreachable
 from runner.protocol.tasks import Case
 
 TWO_NODES = Nodes(hosts=("a", "b"))
@@ -171,6 +171,16 @@ def test_parameters_without_values_are_not_shared_out() -> None:
 def test_ranks_of_a_node_are_numbered_from_its_first_device() -> None:
     ranks = [Rank(index=index, size=4, port=1, nodes=2) for index in range(4)]
     assert [(rank.node, rank.local_index) for rank in ranks] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_a_node_that_does_not_answer_is_told_in_words() -> None:
+    of_two = Rank(index=0, size=2, port=1, nodes=2)
+    lost = unreachable(RuntimeError("[gloo/transport/tcp/buffer.cc:72] Timed out waiting 20000ms for recv"), of_two)
+    assert lost is not None and "node 1 does not answer (timed out)" in lost.detail and lost.remedy
+    many = unreachable(RuntimeError("Connection closed by peer"), Rank(index=2, size=3, port=1, nodes=3))
+    assert many is not None and "one of the nodes 0, 1" in many.detail
+    assert unreachable(RuntimeError("mat1 and mat2 shapes cannot be multiplied"), of_two) is None
+    assert unreachable(RuntimeError("Connection closed by peer"), Rank(index=0, size=2, port=1)) is None
 
 
 def test_a_row_says_over_how_many_ranks_its_work_was_divided() -> None:
