@@ -20,6 +20,7 @@ __all__ = [
     "as_json",
     "engined",
     "modelled",
+    "noded",
     "served",
     "thresholds_option",
     "verbose",
@@ -196,6 +197,32 @@ def served(verb: Verb) -> Verb:
 def as_json(verb: Verb) -> Verb:
     """Add `--json`."""
     return click.option("--json", "as_json", is_flag=True, help="The answer as JSON, alone on stdout.")(verb)
+
+
+def noded(verb: Verb) -> Verb:
+    """Add the options that name the machines of a training on ranks."""
+    for option in (
+        click.option(
+            "--node-wait",
+            "node_wait_s",
+            type=click.FloatRange(min=1),
+            default=120,
+            show_default=True,
+            metavar="S",
+            help="How long nodes wait for each other.",
+        ),
+        click.option(
+            "--node-rank", type=click.IntRange(min=0), metavar="K", help="Which of --nodes this is; 0 has the events."
+        ),
+        click.option(
+            "--nodes",
+            type=WORDS,
+            metavar="HOST[:PORT],HOST…",
+            help="Machines whose ranks train together; run the same command on each.",
+        ),
+    ):
+        verb = option(verb)
+    return verb
 
 
 def verbose(verb: Verb) -> Verb:

@@ -23,6 +23,7 @@ __all__ = [
     "measured_parts",
     "measurements_table",
     "parts_table",
+    "ranks_table",
     "verifications_table",
     "would_do_table",
 ]
@@ -151,6 +152,33 @@ def measured_parts(events: Sequence[Event]) -> Table | None:
         for each in data
     ]
     return parts_table(names, [each["metrics"] for each in data])
+
+
+def ranks_table(events: Sequence[Event]) -> Table | None:
+    """Return one row a rank of each training on ranks, or None where there was none."""
+    rows = []
+    for data in _of_type(events, "assay.measurement.recorded.v1"):
+        details = (data.get("observed") or {}).get("details") or {}
+        communication = details.get("communication") or {}
+        for rank in details.get("ranks", ()) if communication else ():
+            strategy = (data["execution"].get("options") or {}).get("strategy", "")
+            where = f"node {rank['node']} {rank['device']}" if "node" in rank else str(rank["device"])
+            rows.append(
+                [
+                    f"{_short(data['model']['id'])} {strategy} batch {data['workload'].get('batch_size')}",
+                    f"{rank['rank']} ({where})",
+                    str(rank["threads"]),
+                    formatting.memory(rank["peak_memory_bytes"]),
+                    f"{rank['computing_core_share']:.0%}",
+                    formatting.latency(rank["exposed_communication_ms"]),
+                    formatting.latency(communication["all_reduce_ms"]),
+                ]
+            )
+    right: list[str | tuple[str, str]] = [(name, "right") for name in _OF_RANKS]
+    return grid("Ranks", ["what", ("rank", "fixed"), *right], rows) if rows else None
+
+
+_OF_RANKS = ("threads", "memory", "of a core", "communication", "all-reduce")
 
 
 def verifications_table(events: Sequence[Event]) -> Table | None:

@@ -16,7 +16,7 @@ from assay.cli.measure.destination import both, destination
 from assay.cli.measure.endpoint import bench_endpoint, endpoint_options
 from assay.cli.measure.run_context import context_option, end_with_worker, run_context
 from assay.cli.measure.run_output import progress, tell_plan
-from assay.cli.options import AMOUNTS, NUMBERS, PART, WORDS, as_json, served
+from assay.cli.options import AMOUNTS, NUMBERS, PART, WORDS, as_json, noded, served
 from assay.cli.output import answers, print_json, say
 from assay.cli.output_files import OutputFile, overwritable, resumable
 from domain.errors import UsageError
@@ -198,7 +198,7 @@ Examples:
   assay bench gpt2 --input-tokens 128 --output-tokens 32
   assay bench vit-base-patch16-224 --mode training --optimizers adamw,sgd
   assay bench bert-base-uncased --mode training --batch-sizes 8 --option data-parallel=2
-  assay bench gpt2 --mode training --batch-sizes 8 --option fsdp=2 --nodes 10.0.0.1,10.0.0.2 --node-rank 0
+  assay bench gpt2 --mode training --batch-sizes 8 --option fsdp=2 --nodes a,b --node-rank 0
   assay bench --models-set small --out here.ndjson
   assay bench --plan nightly.yaml --dry-run
   assay bench --plan nightly.yaml --part 2/8 --out part-2.ndjson
@@ -219,24 +219,7 @@ Examples:
     help="Seconds of steady measuring a configuration.",
 )
 @click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="A fixed number of samples instead.")
-@click.option(
-    "--nodes",
-    type=WORDS,
-    metavar="HOST[:PORT],HOST…",
-    help="Machines whose ranks train together; run the same command on each.",
-)
-@click.option(
-    "--node-rank", type=click.IntRange(min=0), metavar="K", help="Which of --nodes this is; 0 has the events."
-)
-@click.option(
-    "--node-wait",
-    "node_wait_s",
-    type=click.FloatRange(min=1),
-    default=120,
-    show_default=True,
-    metavar="S",
-    help="How long nodes wait for each other.",
-)
+@noded
 @click.option(
     "--percentile",
     type=click.Choice(["p50", "p90", "p95", "p99"]),
@@ -472,14 +455,28 @@ def _already_there(out: Path | None, resume: bool, *, verifies: bool) -> set[str
 
 def _report(events: list[dict[str, Any]], reports: list[Any], *, as_json: bool) -> int:
     from assay.cli.measure.endpoint_table import scenario_notes
-    from assay.cli.tables import doubts, failures_table, measured_parts, measurements_table, verifications_table
+    from assay.cli.tables import (
+        doubts,
+        failures_table,
+        measured_parts,
+        measurements_table,
+        ranks_table,
+        verifications_table,
+    )
 
     notes, valid = scenario_notes(events)
     exit_code = max((int(report.exit_code) for report in reports), default=0) or int(not valid)
     if as_json:
         print_json(events)
         return exit_code
-    for make in (shown_calibration, measurements_table, measured_parts, verifications_table, failures_table):
+    for make in (
+        shown_calibration,
+        measurements_table,
+        measured_parts,
+        ranks_table,
+        verifications_table,
+        failures_table,
+    ):
         table = make(events)
         if table is not None:
             answers().print(table)

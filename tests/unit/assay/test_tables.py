@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from assay.cli.measure.run_output import progress
-from assay.cli.tables import doubts, measured_parts
+from assay.cli.tables import doubts, measured_parts, ranks_table
 
 
 def shown(table: Any) -> str:
@@ -57,3 +57,15 @@ def test_a_finished_case_says_its_median_its_interval_and_why_it_is_doubted(buil
         show(Progress(done=1, total=1, case=case, outcome="suspect", fact=fact))
     said = " ".join(capsys.readouterr().err.split())
     assert "suspect, 2.50 ms (2.48–2.52): the halves differ by 12 %" in said
+
+
+def test_every_rank_of_a_training_has_a_line(build):
+    plain, trained = build.measurement(), build.measurement()
+    rank = {"threads": 1, "peak_memory_bytes": 5e8, "computing_core_share": 0.52, "exposed_communication_ms": 3.5}
+    ranks = [{"rank": index, "node": index, "device": "cpu", **rank} for index in range(2)]
+    trained["data"]["observed"]["details"] = {"ranks": ranks, "communication": {"all_reduce_ms": 4.25}}
+    trained["data"]["execution"]["options"] = {"strategy": "ddp"}
+    assert ranks_table([plain]) is None
+    text = shown(ranks_table([plain, trained]))
+    assert "0 (node 0 cpu)" in text and "1 (node 1 cpu)" in text
+    assert text.count("52%") == 2 and text.count("4.25") == 2 and "ddp" in text

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from domain.configuration import Configuration, Execution, Hardware, Model, Runtime, Workload
+from domain.configuration import Configuration, Execution, Hardware, Model, Parallelism, Runtime, Workload
 
 BASE = Configuration(
     model=Model(id="google-bert/bert-base-uncased", weights="random", parameters=109_482_240),
@@ -23,6 +23,19 @@ def test_the_key_is_pinned() -> None:
         '"workload":{"batch_size":8,"mode":"inference","scenario":"single_stream","sequence_length":128}}'
     )
     assert BASE.key == "317ec4455a8da36d2499ea5841974c11"
+
+
+def test_the_key_of_ranks_is_pinned_and_another() -> None:
+    options = {"strategy": "fsdp2", "nodes": 2, "backend": "nccl", "local_batch_size": 4}
+    execution = msgspec.structs.replace(BASE.execution, parallelism=Parallelism(data=2), options=options)
+    on_ranks = msgspec.structs.replace(BASE, execution=execution)
+    assert on_ranks.key == "ff653c64e2ab77b1b9c6a1a274f40d2e"
+    others = ({**options, "strategy": "ddp"}, {**options, "nodes": 1}, {**options, "backend": "gloo"})
+    keys = {
+        msgspec.structs.replace(BASE, execution=msgspec.structs.replace(execution, options=other)).key
+        for other in others
+    }
+    assert len({BASE.key, on_ranks.key, *keys}) == 5
 
 
 @pytest.mark.parametrize(
