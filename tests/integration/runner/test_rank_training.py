@@ -13,15 +13,17 @@ import msgspec
 import psutil
 import pytest
 
-from domain.errors import ServiceUnavailable
+from domain.errors import ServiceUnavailable, UsageError
 from domain.payloads import Observed
 from domain.verdicts import judge
 from runner.campaign.execution import measure_case
 from runner.machine.processor import affinity, threads_allowed
 from runner.measure.measuring import circumstances_of
 from runner.measure.stopping import Method
-from runner.protocol.nodes import Nodes, listen
+from runner.platforms.torch_eager import Cpu
+from runner.protocol.nodes import Nodes, connect, listen
 from runner.protocol.parent import Ended, run_task
+from runner.protocol.ranks import node_key, node_report
 from runner.protocol.tasks import Case, Follow, Measure, Verify
 from tests.integration.runner.workbench import METHOD, Stages, case, failed
 
@@ -103,14 +105,23 @@ def test_a_node_that_never_comes_is_named() -> None:
     assert "--node-rank 1" in (refused.value.remedy or "")
 
 
-def test_a_node_started_for_other_work_is_named() -> None:
-    nodes = Nodes(hosts=("127.0.0.1", "127.0.0.2"), port=free_port(), wait_s=30)
-    other = msgspec.structs.replace(of_two("fsdp=2", msgspec.structs.replace(nodes, rank=1)), precision="bf16")
-    follower = in_thread(Follow(case=other))
-    ended = run_task(Measure(case=of_two("fsdp=2", nodes), method=METHOD), timeout_s=60)
-    assert ended.failure is not None and "node 1 (<address>) was started for other work" in ended.failure.message
-    followed = follower()
-    assert followed.failure is not None and "node 0" in followed.failure.message
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"case": "another"}, "was started for other work"), ({"devices": ("acme-9",)}, "has acme-9, and node 0")],
+)
+def test_a_node_with_other_work_or_other_devices_is_named(changes: dict[str, Any], said: str) -> None:
+    nodes = Nodes(hosts=("127.0.0.1", "elsewhere.invalid"), port=free_port(), wait_s=30)
+    asked = of_two("fsdp=2", nodes)
+    report = msgspec.structs.replace(node_report(asked, Cpu()), **changes)
+
+    def come() -> None:
+        connect("127.0.0.1", nodes.port, 30).set(node_key(1), msgspec.json.encode(report))
+
+    node = Thread(target=come)
+    node.start()
+    with pytest.raises(UsageError, match=rf"node 1 \(elsewhere.invalid\) {said}"):
+        measure_case(Measure(case=asked, method=METHOD), Stages())
+    node.join()
 
 
 @pytest.mark.torture
