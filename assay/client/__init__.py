@@ -405,40 +405,6 @@ class Client(Jobs):
         path = "/v1/projection/rebuild" + (f"?{urlencode(chosen)}" if chosen else "")
         return self._post(path, {}, timeout_s=24 * 3600, again=False)
 
-    def create_token(
-        self, name: str, scopes: Sequence[str], *, source: str | None = None, expires_at: datetime | None = None
-    ) -> Json:
-        """Make a token and return it beside its `secret`, which nobody can read again."""
-        request = {
-            "name": name,
-            "scopes": list(scopes),
-            "source": source,
-            "expires_at": expires_at.isoformat() if expires_at else None,
-        }
-        return self._post("/v1/tokens", request, again=False)
-
-    def tokens(self) -> list[Json]:
-        """Return all tokens ever made, without secrets."""
-        return cast("list[Json]", self._get("/v1/tokens")["items"])
-
-    def revoke_token(self, token: str) -> Json:
-        """Revoke the token of this id, prefix or name."""
-        response = self._send("DELETE", f"/v1/tokens/{quote(token, safe='')}")
-        return cast(Json, checked(response, decoded(response)))
-
-    def register_key(self, name: str, source: str, public_key: str) -> Json:
-        """Register a runner's public key (PEM or base64) for its source and return it with its id."""
-        return self._post("/v1/keys", {"name": name, "source": source, "public_key": public_key})
-
-    def keys(self) -> list[Json]:
-        """Return all signing keys ever registered."""
-        return cast("list[Json]", self._get("/v1/keys")["items"])
-
-    def revoke_key(self, key: str) -> Json:
-        """Revoke the signing key of this id or name."""
-        response = self._send("DELETE", f"/v1/keys/{quote(key, safe='')}")
-        return cast(Json, checked(response, decoded(response)))
-
     def record_operation(self, action: str, on: str | None = None, details: Mapping[str, Any] | None = None) -> Json:
         """Append to the audit trail what this program did beside the service; the service adds who it was."""
         return self._post("/v1/audit", {"action": action, "object": on, "details": details}, again=False)

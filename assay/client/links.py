@@ -1,9 +1,12 @@
-"""What operators ask of a service: shared measurements, named baselines, and links to measure in a browser."""
+"""What operators ask of a service: tokens and keys, shared measurements, named baselines, and links to measure in a browser."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import cast
 from urllib.parse import quote
 
 import msgspec
@@ -18,7 +21,45 @@ from domain.payloads import BranchStart
 __all__ = ["Links"]
 
 
-class Sharing(Peers):
+class Access(Peers):
+    """The routes of tokens and signing keys."""
+
+    def create_token(
+        self, name: str, scopes: Sequence[str], *, source: str | None = None, expires_at: datetime | None = None
+    ) -> Json:
+        """Make a token and return it beside its `secret`, which nobody can read again."""
+        request = {
+            "name": name,
+            "scopes": list(scopes),
+            "source": source,
+            "expires_at": expires_at.isoformat() if expires_at else None,
+        }
+        return self._post("/v1/tokens", request, again=False)
+
+    def tokens(self) -> list[Json]:
+        """Return all tokens ever made, without secrets."""
+        return cast("list[Json]", self._get("/v1/tokens")["items"])
+
+    def revoke_token(self, token: str) -> Json:
+        """Revoke the token of this id, prefix or name."""
+        response = self._send("DELETE", f"/v1/tokens/{quote(token, safe='')}")
+        return cast(Json, checked(response, decoded(response)))
+
+    def register_key(self, name: str, source: str, public_key: str) -> Json:
+        """Register a runner's public key (PEM or base64) for its source and return it with its id."""
+        return self._post("/v1/keys", {"name": name, "source": source, "public_key": public_key})
+
+    def keys(self) -> list[Json]:
+        """Return all signing keys ever registered."""
+        return cast("list[Json]", self._get("/v1/keys")["items"])
+
+    def revoke_key(self, key: str) -> Json:
+        """Revoke the signing key of this id or name."""
+        response = self._send("DELETE", f"/v1/keys/{quote(key, safe='')}")
+        return cast(Json, checked(response, decoded(response)))
+
+
+class Sharing(Access):
     """The routes of shared measurements."""
 
     def add_bundle(self, content: bytes, *, dry_run: bool = False) -> AddedBundle:
