@@ -170,6 +170,7 @@ def test_an_operator_is_told_what_a_viewer_is_not(
         "The last 24 hours",
         "Tokens",
         "Shared measurements",
+        "Peers",
         "Devices with a browser",
         "Archive",
         "Build and settings",
@@ -177,6 +178,7 @@ def test_an_operator_is_told_what_a_viewer_is_not(
         visitor.page.get_by_text(part, exact=True).click()
     visitor.page.get_by_role("region", name="Build and settings").wait_for()
     text = visitor.text()
+    assert "assay peer add" in text
     assert f"The log took {sum(step['events'] for step in day['throughput'])} events in the last 24 hours" in text
     assert f"{day['build']['version']}, schema {day['build']['schema']}" in text
     # Names and prefixes are on the page, secrets are not.
