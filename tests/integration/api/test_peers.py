@@ -121,18 +121,18 @@ def test_events_come_unchanged_with_peer_and_position_and_once(
 
 
 def test_pulling_both_ways_ends(pair: Pair, lab: Any, here: Any, build: Any, name: str) -> None:
-    lab.post_events([build.measurement(model=f"acme/{name}", source=LAB)])
-    here.post_events([build.measurement(model=f"acme/{name}", source="urn:here:one")])
-    here.add_peer(peer(pair.lab.url, name, LAB, "urn:here:*"))
-    lab.add_peer(peer(pair.here.url, name, LAB, "urn:here:*"))
-    taken(here, name)
-    assert taken(lab, name).accepted == 1
-    assert [(taken(client, name).accepted, taken(client, name).duplicate) for client in (here, lab)] == [(0, 0)] * 2
-    assert events_of(pair.lab, "urn:here:one") == events_of(pair.here, "urn:here:one")
-    lab.add_peer(peer(pair.here.url, f"{name}-all", LAB, "urn:here:*", relayed=True))
+    theirs, ours = f"urn:{name}:lab", f"urn:{name}:here"
+    lab.post_events([build.measurement(source=theirs)])
+    here.post_events([build.measurement(source=ours)])
+    here.add_peer(peer(pair.lab.url, name, theirs, ours))
+    lab.add_peer(peer(pair.here.url, name, theirs, ours))
+    for client, new in ((here, 1), (lab, 1), (here, 0), (lab, 0)):
+        result = taken(client, name)
+        assert (result.accepted, result.duplicate) == (new, 0)
+    assert events_of(pair.lab, ours) == events_of(pair.here, ours)
+    lab.add_peer(peer(pair.here.url, f"{name}-all", theirs, ours, relayed=True))
     relayed = taken(lab, f"{name}-all")
-    assert relayed.accepted == 0
-    assert relayed.duplicate > 1
+    assert (relayed.accepted, relayed.duplicate) == (0, 2)
 
 
 def test_retractions_and_aliases_count_for_their_own_source_alone(
