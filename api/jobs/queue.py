@@ -50,7 +50,7 @@ __all__ = ["CHANNEL", "DEFER", "FURTHER_ATTEMPTS", "Claimed", "JobQueue", "Place
 CHANNEL = "assay_jobs"
 """Of NOTIFY; its payload is the queue in which a job waits."""
 FURTHER_ATTEMPTS = 3
-HEARTBEAT_S = 5.0
+HEARTBEAT_S = 3.0
 """The longest time between heartbeats that workers are asked for: a job that is cancelled has to end within 10 s."""
 PLACES_KEPT = 1000
 """Workers with their busy devices of which it is kept what they can do."""
@@ -257,7 +257,7 @@ class JobQueue:
             device=device,
             lease_s=self.lease_s,
             expires_at=expires_at,
-            heartbeat_s=min(self.lease_s / 3, HEARTBEAT_S),
+            heartbeat_s=min(self.lease_s / 4, HEARTBEAT_S),
         )
         return Claimed(claim, queue, is_current)
 

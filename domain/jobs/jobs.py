@@ -190,7 +190,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     lease_s: float
     expires_at: datetime
-    heartbeat_s: float = 5.0
+    heartbeat_s: float = 3.0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):

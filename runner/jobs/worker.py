@@ -31,8 +31,6 @@ __all__ = ["Say", "StopSignals", "Stopped", "Worker"]
 
 GIVEN_BACK = "the worker was stopped"
 """The reason of a job that is given back: it is `cancelled` without having been asked to be, and waits again."""
-HEARTBEAT_S = 3.0
-"""The longest time between two heartbeats: a job that was cancelled is stopped within ten seconds."""
 WAIT_S = 25.0
 """How long one claim waits for a job."""
 ONCE_WAIT_S = 5.0
@@ -248,12 +246,11 @@ class Worker:
     def _beside(self, attempt: Attempt) -> _Stop | None:
         """Send events and heartbeats until the child ends; return why it has to be stopped, None where it ended by itself."""
         claim = attempt.claim
-        every_s = min(HEARTBEAT_S, claim.lease_s / 4)
         expires_s = time.monotonic() + claim.lease_s
         while True:
             try:
                 with self._stop.waiting():
-                    if attempt.ended.wait(every_s):
+                    if attempt.ended.wait(claim.heartbeat_s):
                         return None
             except Stopped:
                 return _Stop(outcome="cancelled", reason=GIVEN_BACK)
