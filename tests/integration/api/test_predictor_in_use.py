@@ -12,8 +12,9 @@ import psycopg
 import pytest
 
 from assay.cli import run
+from assay.service import free_port
 from domain.catalogues import hardware
-from domain.errors import CorruptArtifact, NotFound, UsageError
+from domain.errors import CorruptArtifact, NotFound, ServiceUnavailable, UsageError
 from domain.performance.roofline import limits_of, roofline
 from tests.integration.conftest import RunningService
 
@@ -327,6 +328,26 @@ def test_a_predictor_comes_out_bit_for_bit_from_the_log_and_another_one_says_wha
             f"card.rows: {card['card']['rows']} was kept, {card['card']['rows'] - 1} is made now"
         ]
         assert run(["train", "--verify", digest, "--server", service.url]) == 1
+
+
+def test_predictor_of_two_machines_is_not_verified_on_one_and_a_missing_machine_leaves_nothing(trained, world):
+    service, made = trained.service, trained.first
+    digest = put(trained.database, stored(trained.database, made["digest"]) + b" ")
+    with service.client() as client:
+        event = {"digest": digest, "position": made["position"], "card": {"data": {"machines": 2}}}
+        post(client, [world.build.event("assay.predictor.trained.v1", event)])
+        with pytest.raises(UsageError, match="2 machines") as raised:
+            client.replay(digest)
+        assert raised.value.field == "machines"
+        before = client.predictors()["items"]
+        assert before[0]["machines"] == 2
+        machines = [f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"]
+        with pytest.raises(ServiceUnavailable, match=f"machine 1 \\({machines[1]}\\) did not come"):
+            client.train_on_machines(machines, 0, wait_s=1)
+        with pytest.raises(UsageError) as raised:
+            client.train_on_machines(["10.0.0.1:1", "-x:2"], 0)
+        assert raised.value.field == "machines"
+        assert client.predictors()["items"] == before
 
 
 def stored(database: Any, digest: str) -> bytes:

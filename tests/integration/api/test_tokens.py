@@ -28,7 +28,7 @@ REVOKED_WITHIN_S = 30.0
 ROUTES = [
     ("POST", "/v1/events", "append"), ("GET", "/v1/events", "read"), ("GET", "/v1/models", "read"),
     ("GET", "/v1/summary", "read"), ("GET", "/metrics", "read"), ("POST", "/v1/query", "read"),
-    ("POST", "/v1/recommendations", "read"), ("POST", "/v1/predictor/train", "jobs"),
+    ("POST", "/v1/recommendations", "read"), ("POST", "/v1/predictor/train", "jobs"), ("POST", "/v1/predictor/train/machines", "admin"),
     ("POST", "/v1/predictor/evaluate", "jobs"), ("POST", "/v1/projection/rebuild", "admin"),
     ("GET", "/v1/tokens", "admin"), ("GET", "/v1/operations", "admin"), ("POST", "/v1/tokens", "admin"), ("DELETE", "/v1/tokens/x", "admin"),
     ("POST", "/v1/snapshots", "append"), ("GET", "/v1/snapshots", "read"), ("DELETE", "/v1/snapshots/x", "admin"), ("GET", "/v1/keys", "admin"),
