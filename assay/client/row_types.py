@@ -250,6 +250,8 @@ class Run(Row, frozen=True, kw_only=True):
     branch: str | None = None
     commit: str | None = None
     pull_request: str | None = None
+    job: str | None = None
+    attempt: int | None = None
     rows: int | None = None
     rows_valid: int | None = None
     rows_suspect: int | None = None

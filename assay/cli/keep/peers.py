@@ -153,7 +153,7 @@ Examples:
   assay peer pull lab.example.org --json
   assay peer pull lab.example.org --follow --every 10""",
 )
-@click.argument("names", nargs=-1, metavar="[NAME]…")
+@click.argument("peer_names", nargs=-1, metavar="[NAME]…")
 @click.option("--follow", is_flag=True, help="Go on, and take what comes, until interrupted.")
 @click.option(
     "--every", type=click.FloatRange(0.1, 86400), default=5.0, show_default=True, help="With --follow: seconds between."
@@ -166,7 +166,7 @@ Examples:
 @served
 @as_json
 def pull(
-    names: tuple[str, ...],
+    peer_names: tuple[str, ...],
     follow: bool,
     every: float,
     token_file: Path | None,
@@ -181,7 +181,7 @@ def pull(
     from assay.cli.connection import connected
 
     with connected(server, token) as client:
-        chosen = [client.peer(name) for name in names] or client.peers()
+        chosen = [client.peer(name) for name in peer_names] or client.peers()
         if not chosen:
             raise UsageError("there is no peer.", field="NAME", remedy="`assay peer add URL --sources …` adds one.")
         results, code = _round(client, chosen, token_file)

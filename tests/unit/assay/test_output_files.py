@@ -19,7 +19,8 @@ READ = {
     ("hardware alias", "path"), ("import", "mapping"), ("log verify", "files"), ("migrate", "tree"), ("model alias", "path"), ("post", "files"),
     ("verify", "expect"), ("verify", "plan_file"), ("bisect", "repository"),
     ("alerts routes check", "file"), ("alerts routes test", "file"), ("ci compare", "thresholds"),
-    ("ci gate", "score_file"), ("regressions history", "files"), ("jobs submit", "plan"),
+    ("ci gate", "score_file"), ("regressions history", "files"), ("jobs submit", "plan"), ("jobs export", "plan"),
+    ("peer add", "token_file"), ("peer pull", "token_file"),
 }  # fmt: skip
 """Files and folders that a verb reads."""
 UNIQUE = {("migrate", "folder")}
@@ -29,9 +30,10 @@ KEPT = {
     ("ci compare", "folder"),
     ("ci gate", "folder"),
     ("ci prepare", "folder"),
+    ("export", "to"),
     ("worker", "work_in"),
 }
-"""Folders of a job: a verb replaces the files of its own names there, and no others."""
+"""Folders in which a verb replaces the files of its own names, `export` with --force only, and no others."""
 VALUES = {"budget_s": "1h", "rows": "3", "paths": "nothing.json"}
 """Values of required and useful parameters; others get a word, or their first choice."""
 
