@@ -82,8 +82,8 @@ def logs(draw: st.DrawFn, build) -> list[dict[str, object] | str]:
             about = [change(item, draw(st.floats(-1.0, 1.0))) for item in changes]
             events.append(raised(name, about) if state == "raised" else stated(name, state, "ada", gone=changes))
         elif kind == "job":
-            change = draw(st.sampled_from(["requested", "started", "failed", "finished", "cancelled"]))
-            events.append(job_event(change, draw(NAMES)))
+            became = draw(st.sampled_from(["requested", "started", "failed", "finished", "cancelled"]))
+            events.append(job_event(became, draw(NAMES)))
         elif kind == "unknown":
             events.append(build.event("acme.other.v1", {"x": draw(st.integers())}))
         else:
