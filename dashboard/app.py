@@ -25,7 +25,8 @@ reader = None
 with guarded("The sign-in"):
     reader = sign_in.reader()
 role = reader.role if reader is not None else None
-page = st.navigation(menu.pages(operator=role == "operator"), position="sidebar" if role else "hidden")
+# Every page is in sight: Streamlit folds a menu of more than twelve.
+page = st.navigation(menu.pages(operator=role == "operator"), position="sidebar" if role else "hidden", expanded=True)
 titled(page.title)
 with guarded("This page"), st.container(width=1180):
     if reader is not None and sign_in.admitted(reader, page):

@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import httpx
@@ -33,6 +34,7 @@ __all__ = [
     "kept",
     "probe_again",
     "probed",
+    "same_version",
     "sent_rows",
     "shared",
 ]
@@ -194,8 +196,15 @@ def checked(answer: dict[str, Any], *keys: str) -> dict[str, Any]:
 
 def decoded(answer: Mapping[str, Any], shape: type[Answer]) -> Answer:
     """Return an answer as a struct; members that the struct does not have are left out. Raises NewerService."""
-    try:
+    with same_version():
         return msgspec.json.decode(msgspec.json.encode(answer), type=shape)
+
+
+@contextmanager
+def same_version() -> Iterator[None]:
+    """Raise NewerService where the client cannot read an answer."""
+    try:
+        yield
     except msgspec.ValidationError as error:
         raise NewerService(
             f"The service answered in another form ({error}): it is of another version than this dashboard.",

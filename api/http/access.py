@@ -16,6 +16,7 @@ from litestar.handlers import BaseRouteHandler
 from api.background.background_task import BackgroundTask
 from api.http.body import has_body
 from api.http.logs import CURRENT
+from api.http.media import JSON, NDJSON
 from api.http.problems import RateLimited, UnsupportedMedia
 from api.http.tokens import TokenStore, sha256
 from api.settings import DEFAULT_RATE, Rate, Settings
@@ -273,8 +274,8 @@ def _foreign(header: str, value: bytes) -> Forbidden:
     )
 
 
-def require_json(headers: Mapping[bytes, bytes]) -> None:
-    """Raise UnsupportedMedia where a request has a body that is not declared as JSON.
+def require_json(headers: Mapping[bytes, bytes], *, lines: bool = False) -> None:
+    """Raise UnsupportedMedia where a request has a body that is not declared as JSON, or as `lines` of it.
 
     A web page can send other types to any server without asking it first.
     """
@@ -282,11 +283,12 @@ def require_json(headers: Mapping[bytes, bytes]) -> None:
         return
     sent = headers.get(b"content-type", b"").decode("latin-1")
     media = sent.partition(";")[0].strip().lower()
-    if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
+    is_json = media == "application/json" or (media.startswith("application/") and media.endswith("+json"))
+    if media != NDJSON if lines else not is_json:
         raise UnsupportedMedia(
             f"{media[:80]!r} is not taken." if media else "the body has no media type.",
             field="Content-Type",
-            remedy="Send Content-Type: application/json.",
+            remedy=f"Send Content-Type: {NDJSON if lines else JSON}.",
         )
 
 
@@ -298,7 +300,8 @@ def address_of(client: Any) -> str:
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     """Litestar guard: check the scope in the route's `opt`, `read` where it says none, and the asker's rate.
 
-    A route with `raw` in its `opt` takes bytes of any media type; a web page cannot send its method unasked. An open route
+    A route with `raw` in its `opt` takes bytes of any media type; a web page cannot send its method unasked. One with `lines`
+    takes lines of JSON. An open route
     with `json` in its `opt` takes a body that is declared as JSON.
     """
     access: Access = connection.app.state.parts.access
@@ -313,7 +316,7 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
         require_json(headers)
     if scope != OPEN:
         if not handler.opt.get("raw"):
-            require_json(headers)
+            require_json(headers, lines=handler.opt.get("lines", False))
         left = access.admit(token, address_of(connection.scope.get("client")))
         if request is not None:
             request.extra += left

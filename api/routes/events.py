@@ -15,6 +15,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from api.container import Container
 from api.http.access import OPEN
+from api.http.media import NDJSON
 from api.reads.samples import samples
 from api.routes.append import append_events
 from domain.errors import Expired, NotFound, UsageError
@@ -23,7 +24,6 @@ from ingest.log.event_log import Stored
 
 __all__ = ["router"]
 
-NDJSON = "application/x-ndjson"
 PAGE_BYTES = 16 * 2**20
 """A page ends before its `limit` where its bodies reach this size."""
 EXACT_PAGE_BYTES = 4 * 2**20

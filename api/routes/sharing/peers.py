@@ -71,7 +71,7 @@ async def remove(request: Request[Any, Any, Any], name: Name) -> RemovedPeer:
 
 @post(
     "/v1/peers/{name:str}/pages",
-    opt={**_APPEND, "raw": True},
+    opt={**_APPEND, "lines": True},
     status_code=200,
     summary="Take a page of a peer's log",
     request_max_body_size=BODY_LIMIT_BYTES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.service import client
+from dashboard.service import client, probed, same_version
 from domain.errors import Forbidden, NotFound, ServiceUnavailable
 from domain.jobs.jobs import ENDED, Job, JobList, JobState, Queue
 
@@ -30,8 +30,11 @@ _kept = st.cache_data(show_spinner=False, ttl=FRESH_S, max_entries=32)
 @_kept  # type: ignore[untyped-decorator]
 def queue() -> Queue:
     """Return the queue as it is now; ServiceUnavailable where the service is older than jobs."""
+    # What is wrong with the service itself is said as on every page.
+    probed()
     try:
-        found: Queue = client().queue()
+        with same_version():
+            found: Queue = client().queue()
     except NotFound as missing:
         raise ServiceUnavailable(
             "the service has no jobs: it is older than this dashboard.", remedy="Upgrade the service."
@@ -42,14 +45,16 @@ def queue() -> Queue:
 @_kept  # type: ignore[untyped-decorator]
 def jobs(states: tuple[JobState, ...], submission: str) -> JobList:
     """Return the newest jobs in some states, of all where none is named, and of one submission; LISTED at most."""
-    found: JobList = client().jobs(state=states or None, submission=submission or None, limit=LISTED)
+    with same_version():
+        found: JobList = client().jobs(state=states or None, submission=submission or None, limit=LISTED)
     return found
 
 
 @_kept  # type: ignore[untyped-decorator]
 def job(identifier: str) -> Job:
     """Return one job with its plan. Raises NotFound."""
-    found: Job = client().job(identifier)
+    with same_version():
+        found: Job = client().job(identifier)
     return found
 
 

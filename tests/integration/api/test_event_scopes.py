@@ -334,7 +334,7 @@ def test_every_route_that_writes_asks_for_a_scope(guarded):
             "POST /v1/projection/rebuild", "POST /v1/tokens", "DELETE /v1/tokens/{token_id}", "POST /v1/keys",
             "DELETE /v1/keys/{key_id}", "DELETE /v1/snapshots/{name}", "DELETE /v1/baselines/{name}", "DELETE /v1/shared/{name}",
             "DELETE /v1/quarantine/{event_id}", "POST /v1/signers", "DELETE /v1/signers/{key}",
-            "POST /v1/peers", "DELETE /v1/peers/{name}",
+            "POST /v1/predictor/train/machines", "POST /v1/peers", "DELETE /v1/peers/{name}",
             "POST /v1/links", "DELETE /v1/links/{name}", "PUT /v1/links/files/{digest}",
             "POST /v1/browser-devices/{device}", "DELETE /v1/browser-devices/{device}",
         },

@@ -40,6 +40,8 @@ FILE = "/v1/links/files/sha256:" + "0" * 64
 """Takes bytes of any type, under their digest alone; a page cannot send its method to another origin unasked."""
 DEVICE = "/v1/browser-devices/page-0"
 ALERT = "/v1/alerts/none/state"
+PAGES = "/v1/peers/none/pages"
+"""Takes lines of JSON."""
 CANCEL, RETRY = "/v1/jobs/none/cancel", "/v1/jobs/none/retry"
 LEASE = "/v1/work/claims/00000000-0000-4000-8000-000000000000"
 PATHS = {
@@ -48,6 +50,8 @@ PATHS = {
     "/v1/work/claims/{lease:str}/heartbeat": f"{LEASE}/heartbeat",
     "/v1/work/claims/{lease:str}/finish": f"{LEASE}/finish",
     "/v1/links/files/{digest:str}": FILE,
+    "/v1/peers/{name:str}/pages": PAGES,
+    "/v1/peers/{name:str}/problems": "/v1/peers/none/problems",
     "/v1/browser-devices/{device:str}": DEVICE,
     "/v1/alerts/{alert_id:str}/state": ALERT,
 }
@@ -56,6 +60,7 @@ IGNORE_BODIES = {
     "/v1/projection/rebuild": 200,
     DEVICE: 422,
     FILE: 422,
+    PAGES: 415,
     CANCEL: 422,
     RETRY: 422,
     f"{LEASE}/heartbeat": 409,
