@@ -90,6 +90,7 @@ def is_open(connection: socket.socket) -> bool:
         return False
 
 
+@pytest.mark.torture
 def test_service_answers_with_64_file_descriptors(fresh_service: Callable[..., Any]) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     service = fresh_service()

@@ -80,6 +80,7 @@ def test_what_is_too_large_is_left_to_the_command(client: Any) -> None:
         client.import_files({NAME: b""}, format="moon")
 
 
+@pytest.mark.torture
 def test_the_published_measurements_are_added_once(fresh_service: Any) -> None:
     service = fresh_service().start()
     with service.client() as client:

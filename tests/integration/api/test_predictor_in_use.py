@@ -330,6 +330,7 @@ def test_a_predictor_comes_out_bit_for_bit_from_the_log_and_another_one_says_wha
         assert run(["train", "--verify", digest, "--server", service.url]) == 1
 
 
+@pytest.mark.torture
 def test_predictor_of_two_machines_is_not_verified_on_one_and_a_missing_machine_leaves_nothing(trained, world):
     service, made = trained.service, trained.first
     digest = put(trained.database, stored(trained.database, made["digest"]) + b" ")

@@ -150,6 +150,7 @@ def alone(fresh_service):
         yield one
 
 
+@pytest.mark.torture
 def test_training_makes_the_predictor_of_later_positions(alone, build):
     client, model = alone, named()
     position = client.post_events([trace(build, model), build.measurement(model=model)])["last_position"]

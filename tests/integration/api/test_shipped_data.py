@@ -82,6 +82,7 @@ def test_a_source_is_removed_and_added_again(shipped: RunningService, typed: Cal
     assert run(["data", "add", "nothing-of-this-name", "--server", shipped.url]) == 2
 
 
+@pytest.mark.torture
 def test_a_training_learns_from_what_the_log_adds_to_it(shipped: RunningService) -> None:
     with shipped.client() as client:
         trained = client.train(force=True)

@@ -12,6 +12,7 @@ from assay.cli import run
 from domain.events import HARDWARE_DESCRIBED
 
 
+@pytest.mark.torture
 def test_a_posted_description_makes_the_machine_ones_own(
     fresh_service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

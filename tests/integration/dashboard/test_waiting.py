@@ -113,6 +113,7 @@ def test_grey_fields_stand_within_a_third_of_a_second_of_the_new_head(page: Any,
         gate.open.set()
 
 
+@pytest.mark.torture
 def test_a_service_that_stops_under_an_open_page_is_said_after_five_seconds_and_the_answer_stays_until_then(
     page: Any, gate: Gate
 ) -> None:

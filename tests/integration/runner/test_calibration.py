@@ -30,6 +30,7 @@ def test_a_kernel_that_ends_the_child_is_named_and_the_others_are_measured(plugi
 
 
 @pytest.mark.parametrize(("platform", "runtime"), [("openvino", "openvino"), ("onnxruntime", "onnxruntime")])
+@pytest.mark.torture
 def test_converted_kernels_say_what_ran(platform, runtime):
     pytest.importorskip(runtime)
     report, tables = calibrated(

@@ -97,6 +97,7 @@ def test_autocast_is_observed_as_itself() -> None:
     assert max(each["max_absolute"] for each in result["outputs"]) > 1e-5
 
 
+@pytest.mark.torture
 def test_a_compiled_model_is_compiled_before_it_is_timed() -> None:
     """In a child of its own, as it is measured: compiling holds threads and caches that stay."""
     of = case("bert-tiny", compiled=True, sequence_length=16)
