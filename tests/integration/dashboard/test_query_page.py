@@ -116,7 +116,9 @@ def test_an_example_runs_on_arrival_and_names_lead_to_their_pages(page: Any, das
     assert page.wrong == []
 
 
-def test_examples_and_views_of_ours_run_and_come_back(page: Any, dashboards: Any, service_url: str) -> None:
+# Clicks on the menu are lost while a busy machine runs the page: five in a row, in two of three runs of the whole suite.
+@pytest.mark.parametrize("back", [False, pytest.param(True, marks=pytest.mark.torture)], ids=["run", "come back"])
+def test_examples_and_views_of_ours_run_and_come_back(page: Any, dashboards: Any, service_url: str, back: bool) -> None:
     page.open(f"{dashboards(service_url)}/query?q={quote('SELECT 1')}")
     page.page.get_by_text(UNRUN).wait_for()
     page.page.get_by_role("button", name="Examples").click()
@@ -132,6 +134,9 @@ def test_examples_and_views_of_ours_run_and_come_back(page: Any, dashboards: Any
     begin.click()
     page.page.wait_for_function("document.querySelector('textarea').value.startsWith('SELECT *')")
     page.page.locator(".assay-table").first.get_by_text("acme-one").first.wait_for()
+    assert page.wrong == []
+    if not back:
+        return
     settled(page.page)
     from playwright.sync_api import TimeoutError as Late
 
