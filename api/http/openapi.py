@@ -86,8 +86,8 @@ _ROUTES: dict[tuple[str, str], tuple[str, ...]] = {
     ("/v1/jobs/{job_id}/cancel", "post"): ("404", "409"),
     ("/v1/jobs/{job_id}/retry", "post"): ("404", "409"),
     ("/v1/jobs/schedules/{name}", "delete"): ("404", "422"),
-    ("/v1/work/claims/{lease}/heartbeat", "post"): ("409",),
-    ("/v1/work/claims/{lease}/finish", "post"): ("409",),
+    ("/v1/jobs/claims/{lease}/heartbeat", "post"): ("409",),
+    ("/v1/jobs/claims/{lease}/finish", "post"): ("409",),
     ("/v1/peers", "post"): ("409",),
     ("/v1/peers/{name}", "get"): ("404",),
     ("/v1/peers/{name}", "delete"): ("404", "422"),
@@ -242,7 +242,7 @@ def _describe(path: str, method: str, operation: Json) -> None:
     success = next(status for status in operation["responses"] if status.startswith("2"))
     answers = {success: operation["responses"][success]}
     answers[success]["content"] = _success(path, method, tags, answers[success])
-    if (path, method) == ("/v1/work/claims", "post"):
+    if (path, method) == ("/v1/jobs/claims", "post"):
         answers["204"] = {"description": "No job came within wait_s."}
     if any(tag in _IN_FORMATS for tag in tags) and method == "get":
         answers["304"] = {"description": "The state under the ETag that was sent still holds."}

@@ -143,7 +143,7 @@ async def retry(request: Request[Any, Any, Any], job_id: Id) -> Job:
     return await reading.find_job(container.jobs, before.id)
 
 
-@post("/v1/work/claims", opt=_WORK, status_code=200, summary="Claim a job", tags=["jobs"])
+@post("/v1/jobs/claims", opt=_WORK, status_code=200, summary="Claim a job", tags=["jobs"])
 async def claim(request: Request[Any, Any, Any], data: JSONBody[ClaimRequest]) -> Response[Claim | None]:
     """Return a job whose needs the worker meets, under a lease; 204 where none came within `wait_s`."""
     container = await _writing(request)
@@ -151,14 +151,14 @@ async def claim(request: Request[Any, Any, Any], data: JSONBody[ClaimRequest]) -
     return Response(answer, status_code=200) if answer is not None else Response(None, status_code=204)
 
 
-@post("/v1/work/claims/{lease:str}/heartbeat", opt=_WORK, status_code=200, summary="Renew a lease", tags=["jobs"])
+@post("/v1/jobs/claims/{lease:str}/heartbeat", opt=_WORK, status_code=200, summary="Renew a lease", tags=["jobs"])
 async def heartbeat(request: Request[Any, Any, Any], lease: Lease) -> Heartbeat:
     """Renew a lease, and return whether the job is to be cancelled; 409 where the lease has ended."""
     container = await _writing(request)
     return await container.jobs.heartbeat(lease, _token(request))
 
 
-@post("/v1/work/claims/{lease:str}/finish", opt=_WORK, status_code=204, summary="End an attempt", tags=["jobs"])
+@post("/v1/jobs/claims/{lease:str}/finish", opt=_WORK, status_code=204, summary="End an attempt", tags=["jobs"])
 async def finish(request: Request[Any, Any, Any], lease: Lease, data: JSONBody[Finish]) -> None:
     """Say how an attempt ended; 409 where its lease has ended. What was said already may be said again."""
     await _require_types(request, Finish)

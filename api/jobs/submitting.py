@@ -25,7 +25,7 @@ __all__ = ["PLAN_BYTES", "Prepared", "place", "prepared", "shortfall", "submit"]
 PLAN_BYTES = 64 * 1024
 """Of the plan of one job."""
 BULK = 500
-"""From so many jobs on Postgres is told that the tables have changed: its plan for fetching a job rests on their sizes."""
+"""A submission of so many jobs is followed by ANALYZE: the plan for fetching a job depends on the sizes of the tables."""
 SUBMIT_S = 60.0
 _LOCK_KEY = 4_702_111_234_474_983_748
 

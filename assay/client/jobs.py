@@ -90,13 +90,13 @@ class Jobs(Histories):
     def claim_job(self, request: ClaimRequest) -> Claim | None:
         """Claim a job whose needs the worker meets; None where none came within `wait_s` (at most 30)."""
         body = msgspec.to_builtins(request)
-        answer = self._post("/v1/work/claims", body, timeout_s=request.wait_s + ANSWER_S)
+        answer = self._post("/v1/jobs/claims", body, timeout_s=request.wait_s + ANSWER_S)
         return msgspec.convert(answer, Claim) if answer else None
 
     def heartbeat(self, lease: str) -> Heartbeat:
         """Renew a lease; StateConflict where it has ended, and then the job is somebody else's."""
-        return msgspec.convert(self._post(f"/v1/work/claims/{quote(lease, safe='')}/heartbeat", {}), Heartbeat)
+        return msgspec.convert(self._post(f"/v1/jobs/claims/{quote(lease, safe='')}/heartbeat", {}), Heartbeat)
 
     def finish_job(self, lease: str, finish: Finish) -> None:
         """Say how an attempt ended; StateConflict where its lease has ended. To say the same again does nothing."""
-        self._post(f"/v1/work/claims/{quote(lease, safe='')}/finish", msgspec.to_builtins(finish))
+        self._post(f"/v1/jobs/claims/{quote(lease, safe='')}/finish", msgspec.to_builtins(finish))

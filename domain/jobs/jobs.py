@@ -164,7 +164,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`POST /v1/work/claims`: a worker asks for a job; the answer waits up to `wait_s` for one, then is 204.
+    """`POST /v1/jobs/claims`: a worker asks for a job; the answer waits up to `wait_s` for one, then is 204.
 
     `busy` are addresses of devices (as in the description) on which it has a job already.
     """
@@ -194,14 +194,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to `POST /v1/work/claims/{lease}/heartbeat`: until when the lease lasts, and whether to stop the job."""
+    """The answer to `POST /v1/jobs/claims/{lease}/heartbeat`: until when the lease lasts, and whether to stop the job."""
 
     expires_at: datetime
     cancel: bool = False
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`POST /v1/work/claims/{lease}/finish`: how the attempt ended. 409 under a lease that has ended.
+    """`POST /v1/jobs/claims/{lease}/finish`: how the attempt ended. 409 under a lease that has ended.
 
     `failed` is tried again while attempts are left, unless `final`. `cancelled` without having been asked to says that the
     worker stops: the job waits again, and the attempt does not count. `run_ids` are the runs whose events the attempt sent.

@@ -329,7 +329,7 @@ def test_every_route_that_writes_asks_for_a_scope(guarded):
             "POST /v1/jobs", "POST /v1/jobs/{job_id}/cancel", "POST /v1/jobs/{job_id}/retry", "POST /v1/jobs/schedules",
             "DELETE /v1/jobs/schedules/{name}",
         },
-        "work": {"POST /v1/work/claims", "POST /v1/work/claims/{lease}/heartbeat", "POST /v1/work/claims/{lease}/finish"},
+        "work": {"POST /v1/jobs/claims", "POST /v1/jobs/claims/{lease}/heartbeat", "POST /v1/jobs/claims/{lease}/finish"},
         "admin": {
             "POST /v1/projection/rebuild", "POST /v1/tokens", "DELETE /v1/tokens/{token_id}", "POST /v1/keys",
             "DELETE /v1/keys/{key_id}", "DELETE /v1/snapshots/{name}", "DELETE /v1/baselines/{name}", "DELETE /v1/shared/{name}",

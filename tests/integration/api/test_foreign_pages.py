@@ -43,12 +43,12 @@ ALERT = "/v1/alerts/none/state"
 PAGES = "/v1/peers/none/pages"
 """Takes lines of JSON."""
 CANCEL, RETRY = "/v1/jobs/none/cancel", "/v1/jobs/none/retry"
-LEASE = "/v1/work/claims/00000000-0000-4000-8000-000000000000"
+LEASE = "/v1/jobs/claims/00000000-0000-4000-8000-000000000000"
 PATHS = {
     "/v1/jobs/{job_id:str}/cancel": CANCEL,
     "/v1/jobs/{job_id:str}/retry": RETRY,
-    "/v1/work/claims/{lease:str}/heartbeat": f"{LEASE}/heartbeat",
-    "/v1/work/claims/{lease:str}/finish": f"{LEASE}/finish",
+    "/v1/jobs/claims/{lease:str}/heartbeat": f"{LEASE}/heartbeat",
+    "/v1/jobs/claims/{lease:str}/finish": f"{LEASE}/finish",
     "/v1/links/files/{digest:str}": FILE,
     "/v1/peers/{name:str}/pages": PAGES,
     "/v1/peers/{name:str}/problems": "/v1/peers/none/problems",
