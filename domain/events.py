@@ -26,6 +26,8 @@ __all__ = [
     "ALIAS_DECLARED",
     "BASELINE_NAMED",
     "DATA_TYPES",
+    "DELIVERY_OBSERVED",
+    "ENDPOINT_CHANGED",
     "EVENT_LIMIT_BYTES",
     "HARDWARE_DESCRIBED",
     "JOB_CANCELLED",
@@ -44,6 +46,7 @@ __all__ = [
     "PREDICTOR_CHOSEN",
     "PREDICTOR_TRAINED",
     "PRICE_PUBLISHED",
+    "QUALITY_MEASURED",
     "RECOMMENDATION_ISSUED",
     "RUN_FINISHED",
     "RUN_STARTED",
@@ -51,6 +54,7 @@ __all__ = [
     "SNAPSHOT_NAMED",
     "TEST_REPORTED",
     "UUID",
+    "VARIANT_CREATED",
     "Attestation",
     "Decoded",
     "Event",
@@ -87,6 +91,10 @@ JOB_STARTED = "assay.job.started.v1"
 JOB_FINISHED = "assay.job.finished.v1"
 JOB_FAILED = "assay.job.failed.v1"
 JOB_CANCELLED = "assay.job.cancelled.v1"
+VARIANT_CREATED = "assay.variant.created.v1"
+QUALITY_MEASURED = "assay.quality.measured.v1"
+ENDPOINT_CHANGED = "assay.endpoint.changed.v1"
+DELIVERY_OBSERVED = "assay.delivery.observed.v1"
 
 DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     RUN_STARTED: payloads.RunStarted,
@@ -116,6 +124,10 @@ DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     JOB_FINISHED: payloads.JobFinished,
     JOB_FAILED: payloads.JobFailed,
     JOB_CANCELLED: payloads.JobCancelled,
+    VARIANT_CREATED: payloads.VariantCreated,
+    QUALITY_MEASURED: payloads.QualityMeasured,
+    ENDPOINT_CHANGED: payloads.EndpointChanged,
+    DELIVERY_OBSERVED: payloads.DeliveryObserved,
 }
 """The types we know and the structure of their data."""
 

@@ -1,7 +1,7 @@
 """The data of each event type (design, section 5).
 
 What they consist of is in `domain.measured`, and is named here too; those of alerts are in `domain.history.alerts`,
-those of jobs in `domain.jobs.events`.
+those of jobs in `domain.jobs.events`, of variants in `domain.variants.events`, of served models in `domain.endpoints.events`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import msgspec
 
 from domain.conditions import Conditions
 from domain.configuration import Count, Execution, Hardware, Identifier, Model, NonNegative, Positive, Word, Workload
+from domain.endpoints.events import DeliveryObserved, EndpointChanged
 from domain.history.alerts import AlertChanged, AlertRaised
 from domain.jobs.events import JobCancelled, JobFailed, JobFinished, JobRequested, JobStarted
 from domain.measured import (
@@ -35,6 +36,7 @@ from domain.measured import (
     Validity,
     Verdict,
 )
+from domain.variants.events import QualityMeasured, VariantCreated
 
 __all__ = [
     "AlertChanged",
@@ -42,6 +44,8 @@ __all__ = [
     "AliasDeclared",
     "BaselineNamed",
     "BranchStart",
+    "DeliveryObserved",
+    "EndpointChanged",
     "Environment",
     "Failure",
     "Figure",
@@ -74,6 +78,7 @@ __all__ = [
     "PredictorTrained",
     "PricePublished",
     "Provenance",
+    "QualityMeasured",
     "RecommendationIssued",
     "Requested",
     "Revision",
@@ -86,6 +91,7 @@ __all__ = [
     "SnapshotNamed",
     "TestReported",
     "Validity",
+    "VariantCreated",
     "Verdict",
 ]
 

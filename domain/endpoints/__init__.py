@@ -1,0 +1,1 @@
+"""Served models: what an endpoint promised, what it delivered, and what happened to it."""
