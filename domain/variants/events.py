@@ -8,7 +8,7 @@ import msgspec
 
 from domain.configuration import Count, Execution, Hardware, Identifier, Model, Word
 from domain.measured import Digest, Environment, Provenance, Sentence, Shape
-from domain.variants.lineage import Bytes, DataReference, Form
+from domain.variants.lineage import Bytes, DataReference, Form, RecipeName
 
 __all__ = ["OutputDistance", "QualityMeasured", "VariantCreated"]
 
@@ -22,7 +22,7 @@ class VariantCreated(Shape, frozen=True, kw_only=True, omit_defaults=True):
     run_id: Identifier
     model: Model
     base: Model
-    recipe: Word
+    recipe: RecipeName
     forms: tuple[Form, ...]
     digest: Digest
     provenance: Provenance

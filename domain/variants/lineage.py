@@ -9,10 +9,12 @@ import msgspec
 from domain.configuration import Count, Identifier, Word
 from domain.measured import Digest, Sentence, Shape
 
-__all__ = ["DataReference", "Form", "FormKind", "Variant", "VariantFile", "variant_id"]
+__all__ = ["DataReference", "Form", "FormKind", "RecipeName", "Variant", "VariantFile", "variant_id"]
 
 FormKind = Literal["checkpoint", "openvino", "onnx"]
 """In which form a variant lies on disk: a checkpoint of torch, OpenVINO's IR, an ONNX graph."""
+RecipeName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9.:+-]*$(?!\n)")]
+"""The name of a recipe: `int8-ptq`, `prune-2:4`."""
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 
 
@@ -60,7 +62,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: Identifier
     base: Identifier
     source: str
-    recipe: Word
+    recipe: RecipeName
     forms: tuple[Form, ...]
     digest: Digest
     base_digest: Digest | None = None
