@@ -48,6 +48,14 @@ def _container_url() -> tuple[Any, str]:
     return container, container.get_connection_url()
 
 
+def _memory_folder() -> str | None:
+    """Return a folder in memory with a gigabyte to spare: making and dropping databases waits for the disk each time."""
+    folder = "/dev/shm"
+    if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > 1 << 30:
+        return folder
+    return None
+
+
 @pytest.fixture(scope="session")
 def postgres_server(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The server that tests make their databases on; an `ingest.log.postgres.Database`."""
@@ -63,7 +71,10 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[Any]:
     elif choice == "embedded":
         named = os.environ.pop("ASSAY_DATABASE_URL", None)
         # Not below pytest's own folder: another session of the same user takes its rights away from the server.
-        with tempfile.TemporaryDirectory(prefix="assay-") as folder, open_database(folder) as server:
+        with (
+            tempfile.TemporaryDirectory(prefix="assay-", dir=_memory_folder()) as folder,
+            open_database(folder) as server,
+        ):
             yield server
         if named is not None:
             os.environ["ASSAY_DATABASE_URL"] = named
