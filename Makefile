@@ -70,9 +70,10 @@ lint: $(STAMP)  ## ruff, mypy --strict for Linux and for Windows, import contrac
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff check --preview --select PLW1514 api assay dashboard domain ingest predictor presentation runner
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@# Both at once: each takes one processor.
 	@$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 --follow-imports silent --no-warn-unreachable \
-	  $(addprefix -p ,$(ON_WINDOWS)) -m assay.home -m assay.staging -m assay.offline -m api.shipped
+	  $(addprefix -p ,$(ON_WINDOWS)) -m assay.home -m assay.staging -m assay.offline -m api.shipped & windows=$$!; \
+	  $(BIN)/mypy; linux=$$?; wait $$windows && exit $$linux
 	@$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP)  ## the speed and truth of Assay itself, as ratios against peers and limits (about two hours)
