@@ -28,9 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+FIRST = ("integration", "torture", "properties", "windows")
+"""Folders whose files take longest, in this order; those of all others follow."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first: with two workers, what is started last alone decides when the second one has nothing to do."""
-    items.sort(key=lambda item: 0 if "integration" in item.path.parts else 1)
+    """Long files first: what is started last alone decides when the other workers have nothing to do."""
+    items.sort(key=lambda item: next((at for at, name in enumerate(FIRST) if name in item.path.parts), len(FIRST)))
 
 
 def _docker_answers() -> bool:
