@@ -26,6 +26,7 @@ from domain.errors import PartMissing
 from tests.integration.working_folder import hostile_folder
 
 MODEL = "acme/tiny"
+HEIGHT = 1000
 STREAMLITS_OWN = ("_stcore/health", "_stcore/host-config")
 """Streamlit looks for its own routes below a page's path first; each such look ends in a 404."""
 
@@ -158,12 +159,22 @@ def chromium() -> Iterator[Any]:
 class Page:
     """A browser's page that remembers what went wrong in it."""
 
-    def __init__(self, context: Any) -> None:
-        self.page = context.new_page()
+    def __init__(self, page: Any) -> None:
+        self.page = page
         self.page.set_default_timeout(30_000)
         self.wrong: list[str] = []
-        self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self._handlers = {"console": self._console, "pageerror": lambda error: self.wrong.append(str(error))}
+        for event, handler in self._handlers.items():
+            self.page.on(event, handler)
+
+    def leave(self, viewport: dict[str, int], theme: str) -> None:
+        """Make the tab as it was opened: blank, of this size and theme, and with nobody who listens."""
+        for event, handler in self._handlers.items():
+            self.page.remove_listener(event, handler)
+        self.page.evaluate("sessionStorage.clear()")
+        self.page.goto("about:blank")
+        self.page.set_viewport_size(viewport)
+        self.page.emulate_media(color_scheme=theme)
 
     def _console(self, message: Any) -> None:
         ours = not any(path in (message.location or {}).get("url", "") for path in STREAMLITS_OWN)
@@ -188,7 +199,7 @@ def contexts(chromium: Any) -> Iterator[Callable[[int, str], Any]]:
     def at(width: int, theme: str) -> Any:
         if (width, theme) not in opened:
             opened[width, theme] = chromium.new_context(
-                viewport={"width": width, "height": 1000}, color_scheme=theme, timezone_id="Europe/Berlin"
+                viewport={"width": width, "height": HEIGHT}, color_scheme=theme, timezone_id="Europe/Berlin"
             )
         return opened[width, theme]
 
@@ -197,18 +208,32 @@ def contexts(chromium: Any) -> Iterator[Callable[[int, str], Any]]:
         context.close()
 
 
+@pytest.fixture(scope="package")
+def idle_tabs() -> dict[tuple[int, str], Any]:
+    """Blank tabs by width and theme. One that is used again has Streamlit's scripts compiled: half the time of a page."""
+    return {}
+
+
 @pytest.fixture
-def tab(contexts: Callable[[int, str], Any]) -> Iterator[Callable[..., Page]]:
-    """Opens pages of a width and a theme; they are closed after the test."""
-    opened: list[Page] = []
+def tab(
+    contexts: Callable[[int, str], Any], idle_tabs: dict[tuple[int, str], Any], request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Page]]:
+    """Opens pages of a width and a theme; after the test one of each is left blank for the next, the others are closed."""
+    opened: list[tuple[tuple[int, str], Page]] = []
+    failed_before = request.session.testsfailed
 
     def at(width: int = 1280, theme: str = "light") -> Page:
-        opened.append(Page(contexts(width, theme)))
-        return opened[-1]
+        look = (width, theme)
+        opened.append((look, Page(idle_tabs.pop(look, None) or contexts(*look).new_page())))
+        return opened[-1][1]
 
     yield at
-    for one in opened:
-        one.page.close()
+    for look, shown in opened:
+        if look in idle_tabs or request.session.testsfailed > failed_before or shown.page.url == "about:blank":
+            shown.page.close()
+        else:
+            shown.leave({"width": look[0], "height": HEIGHT}, look[1])
+            idle_tabs[look] = shown.page
 
 
 @pytest.fixture

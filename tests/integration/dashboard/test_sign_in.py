@@ -7,7 +7,7 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -91,11 +91,12 @@ def site(guarded: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def visitor(chromium: Any) -> Iterator[Page]:
+def visitor(tab: Callable[..., Page]) -> Iterator[Page]:
     """A browser that knows nobody yet."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    yield Page(context)
-    context.close()
+    shown = tab()
+    shown.page.context.clear_cookies()
+    yield shown
+    shown.page.context.clear_cookies()
 
 
 def sign_in(visitor: Page, name: str, password: str = PASSWORD) -> None:
