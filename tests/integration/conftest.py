@@ -10,6 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,25 @@ def service(service_database: Callable[[], Any], tmp_path_factory: pytest.TempPa
     running = RunningService(tmp_path_factory.mktemp("service"), service_database().url).start()
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def new_service(
+    service_database: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., AbstractContextManager[str]]:
+    """Starts a service on an empty log of its own, on the Postgres of the session, and gives its address."""
+
+    @contextmanager
+    def started(**environment: str) -> Iterator[str]:
+        running = RunningService(tmp_path_factory.mktemp("service"), service_database().url)
+        running.environment = environment
+        running.start()
+        try:
+            yield running.url
+        finally:
+            running.stop()
+
+    return started
 
 
 @pytest.fixture

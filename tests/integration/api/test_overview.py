@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with ephemeral(find_home(tmp_path_factory.mktemp("glance"))) as url, Client(url) as client:
+def known(new_service: Any) -> Iterator[Client]:
+    with new_service() as url, Client(url) as client:
         yield client
 
 

@@ -16,16 +16,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 
 HARDWARE = ("--hardware", "nvidia-rtx-4090")
 CONFIGURATION = (*HARDWARE, "--platform", "cuda", "--precision", "fp16")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ephemeral(find_home(tmp_path_factory.mktemp("home"))) as url:
+def server(new_service: Any) -> Iterator[str]:
+    with new_service() as url:
         yield url
 
 

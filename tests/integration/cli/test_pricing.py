@@ -14,16 +14,14 @@ from assay.cli.ask.hardware import hardware
 from assay.cli.ask.pricing import price
 from assay.cli.keep.importing import import_
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from domain.errors import UnknownHardware, UsageError
 
 HEADER = "provider,hardware,usd_per_hour,date,instance,region\n"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ephemeral(find_home(tmp_path_factory.mktemp("home"))) as url:
+def server(new_service: Any) -> Iterator[str]:
+    with new_service() as url:
         yield url
 
 

@@ -19,8 +19,6 @@ import httpx
 import pytest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from dashboard import gallery, launch
 from domain.errors import PartMissing
 from tests.integration.working_folder import hostile_folder
@@ -57,8 +55,8 @@ def rows(build: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="package")
-def service_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
-    with ephemeral(find_home(tmp_path_factory.mktemp("home"))) as url:
+def service_url(new_service: Any, build: Any) -> Iterator[str]:
+    with new_service() as url:
         with Client(url) as client:
             answer = client.post_events(rows(build))
             assert answer["rejected"] == []
@@ -67,8 +65,8 @@ def service_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterato
 
 
 @pytest.fixture(scope="package")
-def empty_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ephemeral(find_home(tmp_path_factory.mktemp("empty"))) as url:
+def empty_url(new_service: Any) -> Iterator[str]:
+    with new_service() as url:
         yield url
 
 

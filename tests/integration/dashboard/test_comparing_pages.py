@@ -15,8 +15,6 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from tests.integration.dashboard.shown_tables import columns, values
 
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -63,8 +61,8 @@ def rows(build: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def compared_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
-    with ephemeral(find_home(tmp_path_factory.mktemp("compared"))) as url, Client(url) as client:
+def compared_url(new_service: Any, build: Any) -> Iterator[str]:
+    with new_service() as url, Client(url) as client:
         answer = client.post_events(rows(build))
         assert answer["rejected"] == []
         client.wait_for(answer["last_position"])

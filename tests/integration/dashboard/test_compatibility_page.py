@@ -14,8 +14,6 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from tests.integration.dashboard.shown import Tables
 
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -36,7 +34,7 @@ def of_family(event: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def matrix_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+def matrix_url(new_service: Any, build: Any) -> Iterator[str]:
     """Three models of one family: right on both devices, wrong on one, out of memory on it; and one of a claimed family."""
     events = [
         build.measurement(8.0, model=A), build.test(model=A), build.measurement(1.0, model=A, **GPU), build.test(model=A, **GPU),
@@ -45,7 +43,7 @@ def matrix_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator
     ]  # fmt: skip
     blip = build.measurement(model="Salesforce/blip-image-captioning-base", platform="openvino")
     blip["data"]["model"] |= {"family": "blip", "category": "multimodal"}
-    with ephemeral(find_home(tmp_path_factory.mktemp("matrix"))) as url, Client(url) as client:
+    with new_service() as url, Client(url) as client:
         client.wait_for(client.post_events([*map(of_family, events), blip])["last_position"])
         yield url
 

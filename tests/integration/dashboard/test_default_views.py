@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from presentation import formatting
 from tests.integration.dashboard.conftest import Page, dashboard_on
 
@@ -31,7 +29,7 @@ def words(ms: float) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def doubted(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+def doubted(new_service: Any, build: Any) -> Iterator[str]:
     """A dashboard over one good row and two that are no evidence."""
     good, invalid, simulated = (
         build.measurement(ms, model=MODEL, hardware=DEVICE, platform=platform, precision="fp32")
@@ -39,7 +37,7 @@ def doubted(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[st
     )
     invalid["data"]["validity"] = {"verdict": "invalid", "reasons": ["other work had the processors"]}
     simulated["data"]["provenance"] = {"origin": "simulated"}
-    with ephemeral(find_home(tmp_path_factory.mktemp("doubted"))) as url:
+    with new_service() as url:
         with Client(url) as client:
             answer = client.post_events([good, invalid, simulated])
             assert answer["rejected"] == []

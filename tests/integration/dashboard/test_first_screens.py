@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from ingest import evidence
 from tests.integration.dashboard.conftest import Page, dashboard_on
 
@@ -110,14 +108,12 @@ def cut_or_covered(picture: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def published(new_service: Any) -> Iterator[str]:
     """A dashboard over the measurements that ship."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ASSAY_SHIPPED_DATA", "yes")
-        with ephemeral(find_home(tmp_path_factory.mktemp("published"))) as url, dashboard_on(url) as shown:
-            with Client(url) as client:
-                client.wait_for(evidence.count())
-            yield shown
+    with new_service(ASSAY_SHIPPED_DATA="yes") as url, dashboard_on(url) as shown:
+        with Client(url) as client:
+            client.wait_for(evidence.count())
+        yield shown
 
 
 @pytest.fixture(params=PAGES)

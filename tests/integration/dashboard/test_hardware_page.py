@@ -15,8 +15,6 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from presentation import formatting
 from tests.integration.dashboard.shown import Tables
 
@@ -74,7 +72,7 @@ def measured(build: Any, p50: float, hardware: str = DEVICE, **parts: Any) -> di
 
 
 @pytest.fixture(scope="module")
-def roofed_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+def roofed_url(new_service: Any, build: Any) -> Iterator[str]:
     """A service that knows one device's roof, a model's work, and three calls: one of them faster than the peak."""
     device = {"id": DEVICE, "kind": "cpu", "count": 1}
     price = {"hardware": device, "provider": "own", "usd_per_hour": 0.36, "date": "2020-01-31", "region": "cellar"}
@@ -86,7 +84,7 @@ def roofed_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator
         measured(build, 2.0, platform="openvino"), build.event("assay.price.published.v1", price),
         build.alias("the-cellar-box", DEVICE, kind="hardware"),
     ]  # fmt: skip
-    with ephemeral(find_home(tmp_path_factory.mktemp("roofed"))) as url, Client(url) as client:
+    with new_service() as url, Client(url) as client:
         answer = client.post_events(events)
         assert answer["rejected"] == []
         client.wait_for(answer["last_position"])

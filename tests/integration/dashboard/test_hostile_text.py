@@ -14,8 +14,6 @@ from urllib.parse import quote
 import pytest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from dashboard.menu import MENU
 from dashboard.screens.hardware.words import TABS as DEVICE_TABS
 from dashboard.screens.models.words import TABS as MODEL_TABS
@@ -112,9 +110,9 @@ def events_with(text: str, build: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def attacked(listener: Listener, tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[tuple[str, Any]]:
+def attacked(listener: Listener, new_service: Any, build: Any) -> Iterator[tuple[str, Any]]:
     """A dashboard on a service that holds such events, and the addresses to open."""
-    with ephemeral(find_home(tmp_path_factory.mktemp("hostile"))) as url, Client(url) as client:
+    with new_service() as url, Client(url) as client:
         events = events_with(listener.text, build)
         answer = client.post_events(events)
         assert len(answer["rejected"]) < len(events) / 3, answer["rejected"]

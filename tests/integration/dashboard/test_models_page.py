@@ -15,8 +15,6 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from dashboard.frame import escape
 from presentation import formatting
 from tests.integration.dashboard.shown import Tables
@@ -76,7 +74,7 @@ def measured(build: Any, p50: float, precision: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def known_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+def known_url(new_service: Any, build: Any) -> Iterator[str]:
     """A service that knows a traced model, measured on one GPU in two precisions, failed in a third, and its sibling."""
     failed = build.failure(model=MODEL, hardware="nvidia-l4", platform="cuda", precision="int8")
     events = [
@@ -87,7 +85,7 @@ def known_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[
         measured(build, 9.0, "fp32"),
         failed,
     ]
-    with ephemeral(find_home(tmp_path_factory.mktemp("known"))) as url, Client(url) as client:
+    with new_service() as url, Client(url) as client:
         answer = client.post_events(events)
         assert answer["rejected"] == []
         client.wait_for(answer["last_position"])

@@ -9,8 +9,6 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 MODEL, KNOWN, NAMELESS = "acme/two-precisions", "nvidia-l4", "unknown-cpu"
@@ -26,7 +24,7 @@ def script() -> None:
     ("rows_of_fp32", "chosen"), [((NAMELESS, "nvidia-t4", KNOWN), KNOWN), (("nvidia-t4",), "nvidia-t4")]
 )
 def test_it_opens_on_a_known_device_with_fp32_and_most_rows(
-    tmp_path_factory: pytest.TempPathFactory,
+    new_service: Any,
     build: Any,
     monkeypatch: pytest.MonkeyPatch,
     rows_of_fp32: tuple[str, ...],
@@ -45,7 +43,7 @@ def test_it_opens_on_a_known_device_with_fp32_and_most_rows(
         for name, rows in devices.items()
         for batch in range(1, rows + 1)
     ]
-    with ephemeral(find_home(tmp_path_factory.mktemp("precision"))) as url, Client(url) as client:
+    with new_service() as url, Client(url) as client:
         client.wait_for(client.post_events(events)["last_position"])
         monkeypatch.setenv("ASSAY_SERVER", url)
         monkeypatch.setattr("sys.argv", ["app.py"])

@@ -13,8 +13,6 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from dashboard.address import GROUPS
 from presentation import formatting
 
@@ -48,9 +46,9 @@ def trace(build: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def used_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+def used_url(new_service: Any, build: Any) -> Iterator[str]:
     """A service that gave out one prediction, half of what was measured then."""
-    with ephemeral(find_home(tmp_path_factory.mktemp("used"))) as url, Client(url) as client:
+    with new_service() as url, Client(url) as client:
         client.wait_for(client.post_events([trace(build)])["last_position"])
         given = client.predict(MODEL, sequence_length=128, **ASKED, record=True)
         row = build.measurement(p50=given["latency_ms"] * 2, model=MODEL, **ASKED)

@@ -13,8 +13,6 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from tests.integration.dashboard.conftest import dashboard_on
 from tests.integration.dashboard.shown_tables import columns, values
 
@@ -69,8 +67,8 @@ def nights(build: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
-    with ephemeral(find_home(tmp_path_factory.mktemp("regressions"))) as url, Client(url) as client:
+def url(new_service: Any, build: Any) -> Iterator[str]:
+    with new_service() as url, Client(url) as client:
         answer = client.post_events(list(nights(build)))
         assert answer["rejected"] == []
         client.wait_for(answer["last_position"])

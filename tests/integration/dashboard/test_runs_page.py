@@ -15,8 +15,6 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from domain.canonical import digest
 from presentation import formatting
 from tests.integration.dashboard.shown_tables import columns
@@ -66,7 +64,7 @@ def finished(build: Any, run_id: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[Made]:
+def made(new_service: Any, build: Any) -> Iterator[Made]:
     """A finished run with a row, a failure and a test; a run with a doubtful row, one taken back, and one without samples."""
     first, second, third = (row(build, "run-a", batch=1), row(build, "run-b", batch=1), row(build, "run-b", batch=8))
     second[0]["data"]["validity"] = {"verdict": "suspect", "reasons": ["drifting: the second half is 9% slower"]}
@@ -86,7 +84,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[Made]
         "failure": failure,
         "test": test,
     }
-    with ephemeral(find_home(tmp_path_factory.mktemp("ran"))) as url, Client(url) as client:
+    with new_service() as url, Client(url) as client:
         answer = client.post_events(events)
         assert answer["rejected"] == []
         client.wait_for(answer["last_position"])

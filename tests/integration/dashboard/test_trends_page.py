@@ -15,8 +15,6 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 from tests.integration.dashboard.shown_tables import columns, values
 
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -61,8 +59,8 @@ def history(build: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def history_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
-    with ephemeral(find_home(tmp_path_factory.mktemp("history"))) as url, Client(url) as client:
+def history_url(new_service: Any, build: Any) -> Iterator[str]:
+    with new_service() as url, Client(url) as client:
         client.wait_for(client.post_events(history(build))["last_position"])
         yield url
 
