@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-__all__ = ["peak_memory_bytes", "resident_memory_bytes", "status_bytes"]
+__all__ = ["peak_memory_bytes", "proportional_memory_bytes", "resident_memory_bytes", "status_bytes"]
 
 _STATUS = Path("/proc/self/status")
 
@@ -44,3 +44,18 @@ def resident_memory_bytes() -> int:
     import psutil
 
     return int(psutil.Process().memory_info().rss)
+
+
+def proportional_memory_bytes(pid: int) -> int:
+    """Return the memory of a process, a page that n processes map counting 1/n: sums over processes count it once.
+
+    What was swapped out counts too. Where the system does not say so (Linux does), it is the resident memory. Raises
+    psutil.NoSuchProcess where the process has ended.
+    """
+    import psutil
+
+    try:
+        memory = psutil.Process(pid).memory_full_info()
+    except psutil.AccessDenied:
+        return int(psutil.Process(pid).memory_info().rss)
+    return int(getattr(memory, "pss", memory.rss)) + int(getattr(memory, "swap", 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -125,3 +126,18 @@ class Pool(Protocol):
 
     def touch(self, endpoint: str) -> None:
         """Say that an endpoint was called just now."""
+
+    def calling(self, endpoint: str) -> AbstractContextManager[None]:
+        """Keep the endpoint's replicas for as long as one of its requests waits or runs.
+
+        Enter it before `acquire` when a request arrives: an endpoint that was evicted is then loaded again.
+        """
+
+    def pin(self, endpoint: str, pinned: bool = True) -> None:
+        """Never evict this endpoint, or (False) evict it by the rule again."""
+
+    def measure(self) -> None:
+        """Read the memory of all replicas and evict where they have grown beyond the budget; call it every few seconds."""
+
+    def close(self) -> None:
+        """Close every replica, and refuse what is asked for afterwards."""
