@@ -147,6 +147,7 @@ class ReplicaPool:
             self._leaving.discard(endpoint)
             self._pinned.discard(endpoint)
             self._used.pop(endpoint, None)
+        self._shrink()
 
     def used_bytes(self) -> int:
         """Return what all replicas take: measured where they run, estimated while they start."""
@@ -170,8 +171,9 @@ class ReplicaPool:
         with self._changed:
             if pinned:
                 self._pinned.add(endpoint)
-            else:
-                self._pinned.discard(endpoint)
+                return
+            self._pinned.discard(endpoint)
+        self._shrink()
 
     def measure(self) -> None:
         """Read the memory of all replicas, and evict by the rule where they have grown beyond the budget.

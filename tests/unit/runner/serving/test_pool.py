@@ -247,6 +247,20 @@ def test_overrun_of_called_endpoints_is_mended_when_the_first_call_ends() -> Non
         assert machine.evicted == ["b"]
 
 
+@pytest.mark.parametrize("let_go", [lambda pool: pool.pin("a", False), lambda pool: pool.release("a")])
+def test_overrun_of_a_pinned_replica_is_mended_when_nobody_pins_it(let_go: Callable[[ReplicaPool], None]) -> None:
+    machine = Machine(1000)
+    (shared,) = machine.load("a", "shared", 500)
+    machine.load("b", "shared", 500)
+    machine.pool.pin("a")
+    shared.taken = 1200
+    machine.pool.measure()
+    assert machine.evictions == []
+    let_go(machine.pool)
+    assert "b" in machine.evicted
+    assert machine.running() == 0
+
+
 def test_endpoint_removed_during_a_call_is_closed_when_the_call_ends() -> None:
     machine = Machine(1000)
     machine.load("a", "a", 400)
