@@ -47,6 +47,7 @@ OUR_PACKAGES = frozenset({"assay", *TOP_LEVEL})
 VERBS: dict[str, str] = {
     "up": "serve.serving",
     "serve": "serve.serving",
+    "endpoint": "endpoints.endpoint",
     "dashboard": "serve.serving",
     "demo": "serve.demo",
     "detect": "measure.detecting",
@@ -144,7 +145,19 @@ HELP = {
         "retract",
     ],
     "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
-    "Serve": ["demo", "up", "serve", "dashboard", "mcp", "status", "doctor", "rebuild", "token", "bench-data"],
+    "Serve": [
+        "demo",
+        "up",
+        "serve",
+        "endpoint",
+        "dashboard",
+        "mcp",
+        "status",
+        "doctor",
+        "rebuild",
+        "token",
+        "bench-data",
+    ],
     "Keep": ["data", "share", "peer", "db", "log", "archive", "samples", "snapshot", "baseline", "export"],
     "Help": ["help", "completion"],
 }

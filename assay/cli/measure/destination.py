@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from assay.client import Client
     from runner.spool.spool import Spool
 
-__all__ = ["OnEvent", "both", "destination"]
+__all__ = ["OnEvent", "both", "destination", "optional_destination"]
 
 OnEvent = Callable[[dict[str, Any]], None]
 _EVERY_S = 2.0
@@ -71,6 +71,36 @@ def destination(out: Path | None, resume: bool, server: str | None, token: str |
             except PartMissing as error:
                 # A base installation measures, and another one serves.
                 say(escape(f"{spool.waiting()} events wait on this machine's disk. {error}"))
+
+
+@contextmanager
+def optional_destination(out: Path | None, post: bool, server: str | None, token: str | None) -> Iterator[OnEvent]:
+    """Give what takes each event: a file, the spool on its way to the service, or nothing."""
+    from assay.home import find_home
+    from runner.machine.signing import signer
+
+    if out is not None:
+        from runner.spool.event_file import EventFile
+
+        signed = signer(find_home().path)
+        file = EventFile(out, resume=False)
+        try:
+            yield lambda event: file.write(signed(event))
+        finally:
+            file.close()
+        say(f"events written to {out}; send them with `assay post {out}`")
+    elif post:
+        from assay.cli.connection import connected
+        from assay.cli.measure.sending import empty_spool
+        from runner.spool.spool import Spool
+
+        signed = signer(find_home().path)
+        with Spool(find_home().spool) as spool:
+            yield lambda event: spool.put([signed(event)])
+            with connected(server, token) as client:
+                empty_spool(spool, client)
+    else:
+        yield lambda _: None
 
 
 def _there(server: str | None, token: str | None, until_then: ExitStack) -> Client | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from assay.cli.measure.destination import optional_destination
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, notes, print_json, say
 from assay.cli.output_files import OutputFile, overwritable
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["selftest"]
 
-OnEvent = Callable[[dict[str, Any]], None]
 _WORDS = {"passed": "yes", "failed": "NO", "skipped": "—"}
 
 
@@ -62,7 +60,7 @@ def selftest(
         raise UsageError(
             "goes without --post.", field="out", remedy="Write the file now and send it with `assay post`."
         )
-    with _destination(out, post, server, token) as tell, notes().status(f"checking {platform}") as status:
+    with optional_destination(out, post, server, token) as tell, notes().status(f"checking {platform}") as status:
         result = run_selftest(
             platform,
             tell,
@@ -86,33 +84,3 @@ def _show(self_test: SelfTest, *, as_json: bool) -> None:
     skipped = [check.name.replace("_", " ") for check in self_test.checks if check.outcome == "skipped"]
     if skipped:
         say(f"not checked here: {', '.join(skipped)}")
-
-
-@contextmanager
-def _destination(out: Path | None, post: bool, server: str | None, token: str | None) -> Iterator[OnEvent]:
-    """Give what takes each event: a file, the spool on its way to the service, or nothing."""
-    from assay.home import find_home
-    from runner.machine.signing import signer
-
-    if out is not None:
-        from runner.spool.event_file import EventFile
-
-        signed = signer(find_home().path)
-        file = EventFile(out, resume=False)
-        try:
-            yield lambda event: file.write(signed(event))
-        finally:
-            file.close()
-        say(f"events written to {out}; send them with `assay post {out}`")
-    elif post:
-        from assay.cli.connection import connected
-        from assay.cli.measure.sending import empty_spool
-        from runner.spool.spool import Spool
-
-        signed = signer(find_home().path)
-        with Spool(find_home().spool) as spool:
-            yield lambda event: spool.put([signed(event)])
-            with connected(server, token) as client:
-                empty_spool(spool, client)
-    else:
-        yield lambda _: None

@@ -1,0 +1,1 @@
+"""`assay endpoint`: served models, and checks of what serves them."""
