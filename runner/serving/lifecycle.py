@@ -106,7 +106,11 @@ def check_endpoint(
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"{url!r} is no address.", field="url", remedy="Write http://127.0.0.1:8000.")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    with httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout_s, trust_env=False) as http:
+    # A connection for each request: servers may close one after an error, and the next request would fail with it.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    with httpx.Client(
+        base_url=url.rstrip("/"), headers=headers, timeout=timeout_s, trust_env=False, limits=limits
+    ) as http:
         spoken = protocol or _found_protocol(http, url)
         steps: list[Step] = []
         name = ""
@@ -364,14 +368,16 @@ class _OpenAI(_Talk):
 
     def ready(self) -> str:
         until, began = time.monotonic() + self.timeout_s, time.monotonic()
-        while not (answer := self.http.get("/v1/models")).is_success:
+        while not any(self.http.get(path).is_success for path in ("/health", "/v1/models")):
             if time.monotonic() > until:
-                raise _Fault(f"/v1/models gave {_told(answer)}")
+                raise _Fault("neither /health nor /v1/models answers")
             time.sleep(_POLL_S)
         return f"after {time.monotonic() - began:.1f} s"
 
     def metadata(self) -> str:
-        names = [row["id"] for row in self.http.get("/v1/models").json()["data"]]
+        answer = self.http.get("/v1/models")
+        _require(answer, "/v1/models")
+        names = [row["id"] for row in answer.json()["data"]]
         if self.name not in names:
             raise _Skip(f"the server does not list it among its {len(names)} models")
         return f"listed among {len(names)}"

@@ -62,7 +62,8 @@ def check(
 ) -> int:
     """Check the life of an endpoint: ready, metadata, invoked, wrong input refused, many at once, removed, gone.
 
-    URL is the base address of a server that speaks KServe v2 or OpenAI's protocol. Exit code 1 where a check failed.
+    URL is the base address of a server that speaks KServe v2 or OpenAI's protocol. Without --create, a model that is there
+    is checked and left where it is. Exit code 1 where a check failed.
     """
     from runner.serving.lifecycle import check_endpoint, events_of
 
@@ -89,18 +90,23 @@ def check(
 
 
 def _show(result: Lifecycle, *, as_json: bool) -> None:
+    """Print every step as JSON, or a row a check: its counts, median time, and the first failure or the last thing seen."""
     if as_json:
         import msgspec
 
         counts = {outcome: result.count(outcome) for outcome in ("passed", "failed", "skipped")}
         print_json({"ok": result.passed, **counts, **msgspec.to_builtins(result)})
         return
+    from domain.statistics import median
+    from presentation import formatting
+
     rows = []
     for name in dict.fromkeys(step.check for step in result.steps):
         steps = [step for step in result.steps if step.check == name]
         worst = next((step for step in steps if step.outcome == "failed"), steps[-1])
         numbers = [str(result.count(outcome, name) or "—") for outcome in ("passed", "failed", "skipped")]
-        rows.append([name, *numbers, worst.said])
+        times = [step.ms for step in steps if step.ms is not None]
+        rows.append([name, *numbers, formatting.significant(median(times)) if times else "—", worst.said])
     failed = result.count("failed")
     verdict = "every check passed" if result.passed else f"{failed} failed" if failed else "nothing could be checked"
     columns: list[str | tuple[str, str]] = [
@@ -108,6 +114,7 @@ def _show(result: Lifecycle, *, as_json: bool) -> None:
         ("passed", "right"),
         ("failed", "right"),
         ("skipped", "right"),
+        ("ms", "right"),
         "what was seen",
     ]
     title = f"{result.model} at {result.url} ({result.protocol}, {result.cycles}×): {verdict}"

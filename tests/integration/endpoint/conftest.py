@@ -14,6 +14,7 @@ from runner.campaign.run import RunReport
 from runner.endpoint.bench import run_endpoint
 from runner.endpoint.load import Stop
 from runner.endpoint.plan import Sizes, plan_of
+from runner.endpoint.prompts import WORDS
 from runner.endpoint.target import Stated, target_of
 from runner.measure.stopping import Method
 
@@ -96,3 +97,29 @@ def bench_of(url: str, model: str = "echo", **how: Any) -> Ran:
 def bench(echo: Echo) -> Bench:
     """Run against the shared server."""
     return lambda *args, **how: bench_of(how.pop("url", echo.url), *args, **how)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A llama of two layers whose vocabulary is that of our prompts."""
+    import torch
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("tiny")
+    vocabulary = {word: index for index, word in enumerate(["<unk>", *WORDS])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", pad_token="<unk>").save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=len(vocabulary), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=256, bos_token_id=None, eos_token_id=None, pad_token_id=0,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config)
+    # Its text leaves `<unk>` out, so that an answer with one has fewer words than tokens: it is never the likeliest token.
+    with torch.no_grad():
+        model.lm_head.weight[0] = 0.0
+    model.save_pretrained(folder)
+    return folder

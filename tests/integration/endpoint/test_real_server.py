@@ -13,37 +13,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from runner.endpoint.prompts import WORDS
 from tests.integration.endpoint.conftest import bench_of
 
 START_S = 120.0
 TOKENS = 12
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A llama of two layers whose vocabulary is that of our prompts."""
-    import torch
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import Whitespace
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    folder = tmp_path_factory.mktemp("tiny")
-    vocabulary = {word: index for index, word in enumerate(["<unk>", *WORDS])}
-    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", pad_token="<unk>").save_pretrained(folder)
-    config = LlamaConfig(
-        vocab_size=len(vocabulary), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=256, bos_token_id=None, eos_token_id=None, pad_token_id=0,
-    )  # fmt: skip
-    model = LlamaForCausalLM(config)
-    # Its text leaves `<unk>` out, so that an answer with one has fewer words than tokens: it is never the likeliest token.
-    with torch.no_grad():
-        model.lm_head.weight[0] = 0.0
-    model.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

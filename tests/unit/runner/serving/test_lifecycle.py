@@ -32,6 +32,7 @@ def running(app: FastAPI) -> Iterator[str]:
     """Serve an application on a free port."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.listen()
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
