@@ -25,7 +25,17 @@ from assay.home import Home, own, running
 from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable, UsageError, error_document, error_of
 from domain.operating_system import require_service_support
 
-__all__ = ["Settings", "ephemeral", "free_port", "last_words", "report_failure", "serve", "started", "up"]
+__all__ = [
+    "Settings",
+    "ephemeral",
+    "free_port",
+    "last_words",
+    "loop_factory",
+    "report_failure",
+    "serve",
+    "started",
+    "up",
+]
 
 _LOG = logging.getLogger(__name__)
 START_SECONDS = 60.0
@@ -78,7 +88,7 @@ def serve(settings: Settings, *, until_stdin_closes: bool = False) -> None:
             raise UsageError("at least one worker is needed.", field="workers", remedy="Give 1 or more.")
         _serve_workers(settings)
         return
-    with own(settings.home, settings.url, settings.role), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with own(settings.home, settings.url, settings.role), asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve_here(settings, until_stdin_closes=until_stdin_closes))
 
 
@@ -107,7 +117,7 @@ def _taken(host: str, port: int) -> OSError | None:
     return None
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's loops where it is installed: the same service, a few per cent faster."""
     try:
         import uvloop

@@ -231,13 +231,15 @@ class Campaign:
         refused = self._refusal(case.platform, case.precision)
         if refused:
             return Ended(failure=refused)
-        folder: str | None = None
-        if self.machine.platforms[case.platform]["converts"]:
-            converted = self._converted(case, on_stage)
-            if isinstance(converted, Failed):
-                return Ended(failure=converted)
-            folder = str(converted)
+        converted = self.converted(case, on_stage)
+        if isinstance(converted, Failed):
+            return Ended(failure=converted)
+        folder = str(converted) if converted else None
         return _still_there(case, self._child(self._task(case, folder, verify), on_stage))
+
+    def converted(self, case: Case, on_stage: Callable[[str], None] | None = None) -> Path | Failed | None:
+        """Return the folder of a case's converted model, or why it cannot be made; None where its platform converts nothing."""
+        return self._converted(case, on_stage) if self.machine.platforms[case.platform]["converts"] else None
 
     def _task(self, case: Case, folder: str | None, verify: bool) -> Task:
         if case.nodes and case.nodes.rank:

@@ -40,6 +40,7 @@ __all__ = [
     "built_for",
     "check_work",
     "rank_inputs",
+    "read_arrays",
     "require_probe",
     "set_threads",
     "timed",
@@ -203,9 +204,9 @@ class Ready:
         self.times["convert_ms"] = card["convert_ms"]
         self.model = card["model"]
         self.checkpoint = Path(card["checkpoint"]) if card.get("checkpoint") else None
-        self.reference = _read_arrays(folder / REFERENCE)
+        self.reference = read_arrays(folder / REFERENCE)
         self.sensitivities = msgspec.convert(card.get("sensitivities", {}), dict[str, Sensitivity])
-        return _read_arrays(folder / INPUTS)
+        return read_arrays(folder / INPUTS)
 
 
 def alone(platform: Platform, device: str | None) -> DeviceLock | None:
@@ -318,7 +319,8 @@ def write_arrays(path: Path, tensors: dict[str, Any]) -> None:
         np.savez(handle, allow_pickle=False, **arrays)
 
 
-def _read_arrays(path: Path) -> dict[str, Any]:
+def read_arrays(path: Path) -> dict[str, Any]:
+    """Return name → array as `write_arrays` wrote them."""
     import numpy as np
 
     with np.load(path) as stored:

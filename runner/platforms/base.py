@@ -247,6 +247,10 @@ class Platform(ABC):
     def compile(self) -> bool:
         """Prepare for the device; return False where there was nothing to prepare."""
 
+    def free_batch(self) -> bool:
+        """Make calls of any batch size possible, after `load` and before `compile`; False where shapes stay as they are."""
+        return False
+
     def compiling(self) -> int | None:
         """Return how much has been compiled so far where that happens inside the first calls, else None."""
         return None

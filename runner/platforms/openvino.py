@@ -192,6 +192,22 @@ class OpenVino(Platform):
 
             self._card = read_card(model.folder)
 
+    def free_batch(self) -> bool:
+        """Open the first axis of the inputs; False where the graph cannot be read so."""
+        import openvino as ov
+
+        model = self._models[_MODEL]
+        shapes = {port: port.get_partial_shape() for port in model.inputs}
+        if self._card is not None or any(shape.rank.get_length() == 0 for shape in shapes.values()):
+            return False
+        opened = {port: ov.PartialShape([-1, *list(shape)[1:]]) for port, shape in shapes.items()}
+        try:
+            model.reshape(opened)
+        except RuntimeError:
+            model.reshape(shapes)
+            return False
+        return True
+
     def compile(self) -> bool:
         """Compile for lowest latency with the precision and the threads that were asked for, and nothing cached."""
         import openvino as ov

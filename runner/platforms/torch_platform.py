@@ -153,6 +153,11 @@ class TorchPlatform(Platform):
             self._options |= {"compiler": "inductor"}
         return self._settings.compiled
 
+    def free_batch(self) -> bool:
+        """Return that a module takes any batch; a compiled one would be compiled again for each size."""
+        assert self._settings is not None
+        return not self._settings.compiled
+
     def compiling(self) -> int | None:
         """Return how many graphs torch.compile has made."""
         if self._settings is None or not self._settings.compiled:

@@ -29,6 +29,7 @@ from runner.protocol.tasks import (
     Message,
     Prepare,
     Reached,
+    Serve,
     Survey,
     Task,
     Verify,
@@ -126,6 +127,8 @@ def _do(task: Task, speaker: Speaker) -> Any:
             return importlib.import_module("..selftest.checks", __package__).exhaust(task, speaker)
         case Calibrate():
             return importlib.import_module("..calibration.measuring", __package__).calibrate(task, speaker, _failed)
+        case Serve():
+            return importlib.import_module("..serving.replica_process", __package__).serve(task, speaker)
 
 
 def connect() -> tuple[Speaker, bytes]:

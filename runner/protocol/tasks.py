@@ -34,6 +34,7 @@ __all__ = [
     "Prepare",
     "RankReport",
     "Reached",
+    "Serve",
     "Survey",
     "Task",
     "Verify",
@@ -199,7 +200,18 @@ class Calibrate(msgspec.Struct, frozen=True, kw_only=True, tag="calibrate"):
     memory_bytes: float | None = None
 
 
-Task = Survey | Prepare | Convert | Measure | Verify | Follow | Examine | Exhaust | Calibrate
+class Serve(msgspec.Struct, frozen=True, kw_only=True, tag="serve"):
+    """Load one case and answer calls of it on inherited descriptors: a socket, and the files of inputs and outputs."""
+
+    case: Case
+    socket: int
+    inputs: int
+    outputs: int
+    folder: str | None = None
+    max_batch: int = 1
+
+
+Task = Survey | Prepare | Convert | Measure | Verify | Follow | Examine | Exhaust | Calibrate | Serve
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True, tag="reached"):

@@ -66,6 +66,7 @@ class EndpointStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     shared_with: tuple[str, ...] = ()
     reason: str | None = None
     promise: Promise | None = None
+    max_batch: int | None = None
 
 
 class ReplicaKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +79,8 @@ class ReplicaKey(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | None
     compiled: bool
     options: tuple[str, ...]
+    workload: Workload | None = None
+    max_batch: int = 1
 
 
 class Replica(Protocol):

@@ -1,1 +1,1 @@
-"""`assay endpoint`: served models, and checks of what serves them."""
+"""Models that are served: start a server, and create, call, scale and remove its endpoints."""

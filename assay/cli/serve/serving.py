@@ -11,7 +11,7 @@ from typing import NoReturn
 import rich_click as click
 
 from assay.cli.output import complain, notes, say
-from domain.errors import AssayError, ServiceUnavailable
+from domain.errors import AssayError, ServiceUnavailable, UsageError
 from domain.operating_system import require_service_support
 
 __all__ = ["dashboard", "serve", "up"]
@@ -23,6 +23,7 @@ Examples:
   assay serve --retrain-every 24h
   assay serve --role ingest --workers 2 --host 0.0.0.0 --port 8000"""
 )
+@click.argument("models", nargs=-1, metavar="")
 @click.option(
     "--role",
     type=click.Choice(["all", "ingest", "query"]),
@@ -50,6 +51,7 @@ Examples:
     "--failure-to", type=int, hidden=True, help="Descriptor that gets the error of a service that does not start."
 )
 def serve(
+    models: tuple[str, ...],
     role: str,
     host: str,
     port: int,
@@ -60,6 +62,12 @@ def serve(
     failure_to: int | None,
 ) -> NoReturn:
     """Serve the API on ASSAY_HOME with the embedded Postgres, or on ASSAY_DATABASE_URL."""
+    if models:
+        raise UsageError(
+            f"assay serve is the service's, and takes no model ({' '.join(models)}).",
+            field="models",
+            remedy=f"Serve a model with: assay endpoint serve {' '.join(models)}",
+        )
     from assay.home import find_home
     from assay.service import Settings, report_failure
     from assay.service import serve as run
