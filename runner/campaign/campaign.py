@@ -22,7 +22,19 @@ from runner.campaign.execution import conversion_of
 from runner.campaign.plan import Plan
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
 from runner.protocol.parent import Ended, run_task
-from runner.protocol.tasks import Case, Convert, Failed, Follow, Measure, Prepare, Survey, Task, Verify, Wanted
+from runner.protocol.tasks import (
+    Case,
+    Convert,
+    Evaluate,
+    Failed,
+    Follow,
+    Measure,
+    Prepare,
+    Survey,
+    Task,
+    Verify,
+    Wanted,
+)
 
 __all__ = ["DEFAULT_LIMIT_BYTES", "ArtifactStore", "Campaign", "Prepared", "default_cache", "refusal", "survey_machine"]
 
@@ -225,17 +237,36 @@ class Campaign:
 
     def run(self, case: Case, *, verify: bool = False, on_stage: Callable[[str], None] | None = None) -> Ended:
         """Run one case: convert where its platform wants that and it was not done before, then measure or verify."""
+        prepared = self._ready(case, on_stage)
+        if isinstance(prepared, Failed):
+            return Ended(failure=prepared)
+        return _still_there(case, self._child(self._task(case, prepared, verify), on_stage))
+
+    def evaluate(
+        self,
+        case: Case,
+        examples: str,
+        scores: str,
+        metric: str,
+        on_progress: Callable[[str, float | None], None] | None = None,
+    ) -> Ended:
+        """Score one case, converted as it is to be measured, on examples in a file; the scores are written to the other."""
+        prepared = self._ready(case, None)
+        if isinstance(prepared, Failed):
+            return Ended(failure=prepared)
+        task = Evaluate(case=case, examples=examples, scores=scores, metric=metric, folder=prepared)
+        return _still_there(case, self._child(task, None, on_progress))
+
+    def _ready(self, case: Case, on_stage: Callable[[str], None] | None) -> str | Failed | None:
+        """Return the folder of the converted model, None where nothing is converted, or why the case cannot run."""
         prepared = self.prepared[case.model]
         if prepared.error:
-            return Ended(failure=prepared.error)
+            return prepared.error
         refused = self._refusal(case.platform, case.precision)
         if refused:
-            return Ended(failure=refused)
+            return refused
         converted = self.converted(case, on_stage)
-        if isinstance(converted, Failed):
-            return Ended(failure=converted)
-        folder = str(converted) if converted else None
-        return _still_there(case, self._child(self._task(case, folder, verify), on_stage))
+        return str(converted) if isinstance(converted, Path) else converted
 
     def converted(self, case: Case, on_stage: Callable[[str], None] | None = None) -> Path | Failed | None:
         """Return the folder of a case's converted model, or why it cannot be made; None where its platform converts nothing."""
@@ -248,12 +279,18 @@ class Campaign:
             Verify(case=case, folder=folder) if verify else Measure(case=case, method=self.plan.method, folder=folder)
         )
 
-    def _child(self, task: Task, on_stage: Callable[[str], None] | None) -> Ended:
+    def _child(
+        self,
+        task: Task,
+        on_stage: Callable[[str], None] | None,
+        on_progress: Callable[[str, float | None], None] | None = None,
+    ) -> Ended:
         return run_task(
             task,
             timeout_s=self.plan.timeout_s,
             memory_limit_bytes=self.plan.memory_limit_bytes,
             on_stage=on_stage,
+            on_progress=on_progress,
         )
 
     def _converted(self, case: Case, on_stage: Callable[[str], None] | None) -> Path | Failed:
@@ -271,7 +308,7 @@ class Campaign:
         """All that determines a converted model and its reference: any change makes another entry."""
         location = Path(case.model)
         files = sorted(location.iterdir()) if location.is_dir() else []
-        stamps = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+        stamps = [[file.name, file.stat().st_size, str(file.stat().st_mtime_ns)] for file in files]
         return {
             "model": str(location.resolve()) if files else case.model,
             "files": stamps,

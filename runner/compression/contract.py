@@ -90,6 +90,7 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What an evaluation gave for one model: a score for each example, in the order of `ids`.
 
     `values` is a float array; for `accuracy` 1 is right and 0 is wrong. `unit` is `pt` where the mean is a share.
+    `outputs` are the model's, where they were kept; `evaluated` (`runner.quality.evaluation.Evaluated`) says what did the work.
     """
 
     metric: Word
@@ -98,3 +99,4 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     unit: Word = "pt"
     direction: str = "higher"
     outputs: Any = None
+    evaluated: Any = None

@@ -20,6 +20,7 @@ from runner.machine.scrub import scrub
 from runner.protocol.tasks import (
     Calibrate,
     Convert,
+    Evaluate,
     Examine,
     Exhaust,
     Failed,
@@ -119,6 +120,8 @@ def _do(task: Task, speaker: Speaker) -> Any:
             return execution.measure_case(task, speaker)
         case Verify():
             return execution.verify_case(task, speaker)
+        case Evaluate():
+            return importlib.import_module("..quality.scoring", __package__).evaluate_case(task, speaker)
         case Follow():
             return importlib.import_module(".supervision", __package__).follow_case(task.case, speaker)
         case Examine():

@@ -26,7 +26,17 @@ import psutil
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
 from runner.machine.scrub import scrub
 from runner.platforms.execution_options import RANK_OPTIONS
-from runner.protocol.tasks import Failed, Finished, FollowingTask, KernelReport, Message, Partial, Reached, Task
+from runner.protocol.tasks import (
+    Failed,
+    Finished,
+    FollowingTask,
+    KernelReport,
+    Message,
+    Partial,
+    Progress,
+    Reached,
+    Task,
+)
 
 __all__ = ["Ended", "decoded", "descendants", "end_tree", "exit_failure", "run_task", "send_task", "system_oom_kills"]
 
@@ -53,13 +63,15 @@ def run_task(
     on_start: Callable[[int], None] | None = None,
     on_stage: Callable[[str], None] | None = None,
     on_partial: Callable[[KernelReport], None] | None = None,
+    on_progress: Callable[[str, float | None], None] | None = None,
 ) -> Ended:
     """Run the task in a child of its own process group and return how it ended; never raises for what the child does.
 
-    `on_start` gets the child's process id, `on_partial` each part of the result that the child reports on the way. An interrupt of this process kills the child first and is passed on.
+    `on_start` gets the child's process id, `on_partial` each part of the result that the child reports on the way,
+    `on_progress` what it is at and the share that is done. An interrupt of this process kills the child first and is passed on.
     """
     with tempfile.TemporaryFile() as log:
-        watched = _Watched(task, log, timeout_s, memory_limit_bytes, on_stage, on_partial)
+        watched = _Watched(task, log, timeout_s, memory_limit_bytes, on_stage, on_partial, on_progress)
         if on_start:
             on_start(watched.process.pid)
         try:
@@ -78,6 +90,7 @@ class _Watched:
         memory_limit_bytes: int | None,
         on_stage: Callable[[str], None] | None,
         on_partial: Callable[[KernelReport], None] | None,
+        on_progress: Callable[[str, float | None], None] | None,
     ) -> None:
         self._log = log
         self._timeout_s = timeout_s
@@ -88,6 +101,7 @@ class _Watched:
         )
         self._on_stage = on_stage
         self._on_partial = on_partial
+        self._on_progress = on_progress
         self._stages: list[str] = []
         self._last: Finished | Failed | None = None
         self._cause: str | None = None
@@ -144,6 +158,9 @@ class _Watched:
             self._stages.append(message.stage)
             if self._on_stage:
                 self._on_stage(message.stage)
+        elif isinstance(message, Progress):
+            if self._on_progress:
+                self._on_progress(message.what, message.share)
         elif isinstance(message, Partial):
             if self._on_partial:
                 self._on_partial(message.result)

@@ -20,6 +20,7 @@ __all__ = [
     "Case",
     "Communication",
     "Convert",
+    "Evaluate",
     "Examine",
     "Exhaust",
     "Failed",
@@ -32,6 +33,7 @@ __all__ = [
     "Message",
     "Partial",
     "Prepare",
+    "Progress",
     "RankReport",
     "Reached",
     "Serve",
@@ -112,6 +114,16 @@ class Verify(msgspec.Struct, frozen=True, kw_only=True, tag="verify"):
     """Compare one case's outputs with those of the fp32 reference on the processor."""
 
     case: Case
+    folder: str | None = None
+
+
+class Evaluate(msgspec.Struct, frozen=True, kw_only=True, tag="evaluate"):
+    """Score one case on examples: `examples` is the file with inputs and labels, `scores` the file to write."""
+
+    case: Case
+    examples: str
+    scores: str
+    metric: str
     folder: str | None = None
 
 
@@ -211,7 +223,7 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, tag="serve"):
     max_batch: int = 1
 
 
-Task = Survey | Prepare | Convert | Measure | Verify | Follow | Examine | Exhaust | Calibrate | Serve
+Task = Survey | Prepare | Convert | Measure | Verify | Evaluate | Follow | Examine | Exhaust | Calibrate | Serve
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True, tag="reached"):
@@ -253,4 +265,11 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True, tag="partial"):
     result: KernelReport
 
 
-Message = Reached | Finished | Failed | Partial
+class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
+    """What the child is at within a stage, and the share of it (0–1) that is done, None where nobody knows."""
+
+    what: str
+    share: float | None = None
+
+
+Message = Reached | Progress | Finished | Failed | Partial
