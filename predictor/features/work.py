@@ -33,7 +33,7 @@ GROUP_SPAN = (8.0, 64.0)
 convolution."""
 CALL_S = 1e-4
 """What entering the runtime is measured in; an order of magnitude."""
-_OPTIMIZER_ELEMENTS = {"adamw": 7.0, "adam": 7.0, "sgd": 3.0}
+_OPTIMIZER_ELEMENTS = {"adamw": 7.0, "adam": 7.0, "adamw-8bit": 4.0, "sgd": 3.0}
 """Reads and writes of an fp32 element for each parameter: weight, gradient, and the moments there are."""
 
 MULTIPLES: dict[str, float] = {

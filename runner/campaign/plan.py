@@ -37,7 +37,7 @@ SIZES = {
 """Lists of a sweep that say how large the work is, and the member of a workload that each of them fills."""
 _OF_ITEMS = ("sequence_length", "image_size", "images", "audio_seconds", "frames")
 """Sizes of an item that a model has or has not."""
-OPTIMIZERS = ("adamw", "sgd")
+OPTIMIZERS = ("adamw", "sgd", "adamw-8bit")
 SCENARIOS_HERE = ("single_stream", "offline", "server")
 """What a machine of one's own is measured in; `serving` is of endpoints."""
 

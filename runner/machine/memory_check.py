@@ -27,7 +27,7 @@ _WEIGHT_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5,
 _ACTIVATION_BYTES = {"fp16": 2.0, "bf16": 2.0}
 _QUANTIZED = ("fp8", "int8", "int4", "fp4")
 _FP32 = 4.0
-_OPTIMIZER_COPIES = {"adamw": 2, "sgd": 0}
+_OPTIMIZER_COPIES = {"adamw": 2, "adamw-8bit": 0.5, "sgd": 0}
 """Numbers an optimizer keeps for each parameter: AdamW two moments, SGD without momentum none."""
 _CONVERTING = frozenset({"openvino", "onnxruntime"})
 

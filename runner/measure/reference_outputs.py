@@ -15,7 +15,7 @@ __all__ = ["TOP", "TRAINING_RATES", "TRAINING_STEPS", "reference_of", "sensitivi
 TOP = 16
 """How many of the likeliest tokens of each step are kept, to tell a near tie from a wrong choice."""
 TRAINING_STEPS = 5
-TRAINING_RATES = {"adamw": 1e-3, "sgd": 1e-1}
+TRAINING_RATES = {"adamw": 1e-3, "adamw-8bit": 1e-3, "sgd": 1e-1}
 """Large enough for the loss on one batch to fall visibly in five steps in any precision."""
 
 

@@ -7,27 +7,61 @@ carries a hook.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import Any
 
 from domain.configuration import Workload
-from domain.errors import UnsupportedWorkload
+from domain.errors import PartMissing, UnsupportedWorkload
 
-__all__ = ["TorchTraining", "enable_checkpointing", "make_optimizer"]
+__all__ = ["TorchTraining", "enable_checkpointing", "make_optimizer", "require_compiler"]
+
+_EIGHT_BITS = "adamw-8bit"
 
 
 def make_optimizer(name: str, parameters: Any, learning_rate: float) -> Any:
-    """Return AdamW or plain SGD, with torch's defaults for all but the rate."""
+    """Return AdamW, AdamW with its moments in 8 bits, or plain SGD, with their defaults for all but the rate.
+
+    Raises PartMissing where the one in 8 bits lacks torchao, or the compiler that makes its step.
+    """
     import torch
 
-    kinds = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+    kinds = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD, _EIGHT_BITS: _adamw_8bit}
     if name not in kinds:
         raise UnsupportedWorkload(
             f"no optimizer is known as {name!r}.", field="optimizer", remedy=f"One of {', '.join(kinds)}."
         )
     return kinds[name]([each for each in parameters if each.requires_grad], lr=learning_rate)
+
+
+def _adamw_8bit(parameters: Sequence[Any], lr: float) -> Any:
+    """Return torchao's AdamW, which keeps both moments of parameters with at least 4,096 elements in blocks of 8 bits."""
+    if importlib.util.find_spec("torchao") is None:
+        raise PartMissing(
+            f"{_EIGHT_BITS} needs torchao.", field="optimizer", remedy="pip install 'assay-bench[quantization]'"
+        )
+    if any(parameter.device.type == "cpu" for parameter in parameters):
+        require_compiler("adamw-8bit compiles its step", "optimizer", "train with adamw")
+    optim = importlib.import_module("torchao.optim")
+    return optim.AdamW8bit(parameters, lr=lr)
+
+
+def require_compiler(what: str, field: str, instead: str) -> None:
+    """Raise PartMissing where torch finds no C++ compiler, which it needs to compile for the processor."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except InvalidCxxCompiler as error:
+        raise PartMissing(
+            f"{what}, which needs a C++ compiler, and none was found.",
+            field=field,
+            remedy=f"Install g++ or clang++ (apt-get install g++), or {instead}.",
+        ) from error
 
 
 def enable_checkpointing(module: Any) -> None:

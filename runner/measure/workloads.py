@@ -17,7 +17,7 @@ from runner.platforms.base import Generator, Platform, Trainer
 __all__ = ["Forward", "Generation", "Purpose", "Training", "Work", "make_work", "purpose_of"]
 
 Purpose = Literal["inference", "generation", "training"]
-LEARNING_RATES = {"adamw": 1e-5, "sgd": 1e-4}
+LEARNING_RATES = {"adamw": 1e-5, "adamw-8bit": 1e-5, "sgd": 1e-4}
 """Small, so that thousands of steps on one batch stay finite; the time of a step does not depend on it."""
 
 

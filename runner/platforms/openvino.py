@@ -11,14 +11,15 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from domain.configuration import Runtime
-from domain.errors import PartMissing, UnsupportedPrecision, UnsupportedWorkload
+from domain.errors import PartMissing, UnsupportedPrecision, UnsupportedWorkload, UsageError
 from runner.measure.power.choice import host_meter
 from runner.measure.power.hwmon import find_hwmon
 from runner.measure.power.meter import Meter, Unread
 from runner.platforms.base import Converted, Generator, Observation, Platform, Probe, Recipe, Settings
+from runner.platforms.execution_options import batch_parts, read_options
 from runner.platforms.openvino_recording import recorded, settled
 from runner.platforms.openvino_work import fill, with_edges, work_of
 from runner.platforms.shares import observation_of
@@ -97,11 +98,13 @@ class OpenVino(Platform):
 
     name = "openvino"
     converts = True
+    known_options: ClassVar[frozenset[str]] = frozenset({"streams"})
 
     def __init__(self) -> None:
         self._models: dict[str, Any] = {}
         self._compiled: dict[str, Any] = {}
-        self._request: Any = None
+        self._requests: list[Any] = []
+        self._streams = 1
         self._card: Any = None
         self._settings: Settings | None = None
 
@@ -187,9 +190,16 @@ class OpenVino(Platform):
         self._settings = settings
         names = [name for name in (_MODEL, _PREFILL) if (model.folder / name).exists()]
         self._models = {name: ov.Core().read_model(str(model.folder / name)) for name in names}
+        self._streams = read_options(settings.options, platform=self.name, names=self.known_options).streams
         if settings.purpose == "generation":
             from runner.platforms.openvino_decoder import read_card
 
+            if self._streams > 1:
+                raise UnsupportedWorkload(
+                    "a generation is one stream: each token waits for the one before it.",
+                    field="options",
+                    remedy="Leave out streams, or the output tokens to measure one forward call.",
+                )
             self._card = read_card(model.folder)
 
     def free_batch(self) -> bool:
@@ -219,6 +229,9 @@ class OpenVino(Platform):
             options["INFERENCE_NUM_THREADS"] = str(self._settings.threads)
             # Left alone, keys and values are kept in eight bits.
             options["KV_CACHE_PRECISION"] = plain
+        if self._streams > 1:
+            options |= {"PERFORMANCE_HINT": "THROUGHPUT", "NUM_STREAMS": str(self._streams)}
+            _cut(self._models[_MODEL], self._streams)
         core = ov.Core()
         if self._settings.narrow_edges and plain != "f32":
             self._models = {name: with_edges(model, plain) for name, model in self._models.items()}
@@ -226,21 +239,24 @@ class OpenVino(Platform):
             name: core.compile_model(model, self._device(), options) for name, model in self._models.items()
         }
         if self._card is None:
-            self._request = self._compiled[_MODEL].create_infer_request()
+            self._requests = [self._compiled[_MODEL].create_infer_request() for _ in range(self._streams)]
         return True
 
     def place(self, inputs: dict[str, Any]) -> Any:
-        """Give the request its input tensors, which stay there for every run; a generator takes them as they are."""
+        """Give each request its part of the inputs, which stays there for every run; a generator takes them as they are."""
         if self._card is not None:
             return inputs
-        for port in self._compiled[_MODEL].inputs:
-            fill(self._request, port, inputs[port.get_node().get_friendly_name()])
-        return self._request
+        for request, part in zip(self._requests, batch_parts(inputs, self._streams), strict=True):
+            for port in self._compiled[_MODEL].inputs:
+                fill(request, port, part[port.get_node().get_friendly_name()])
+        return self._requests
 
     def run(self, inputs: Any) -> Any:
-        """Run the request and wait for it."""
-        inputs.start_async()
-        inputs.wait()
+        """Start every request and wait for all of them."""
+        for request in inputs:
+            request.start_async()
+        for request in inputs:
+            request.wait()
         return inputs
 
     def generator(self, inputs: Any, output_tokens: int) -> Generator:  # noqa: ARG002
@@ -250,9 +266,16 @@ class OpenVino(Platform):
         return StatefulGeneration(self._compiled[_MODEL], self._compiled.get(_PREFILL), self._card, inputs)
 
     def outputs(self, result: Any) -> list[tuple[str, Any]]:
-        """Return copies of the request's output tensors."""
+        """Return copies of the output tensors, those of all requests put together."""
+        import numpy as np
+
         return [
-            (port.get_node().get_friendly_name().removeprefix(_RESULT), result.get_tensor(port).data.astype("float32"))
+            (
+                port.get_node().get_friendly_name().removeprefix(_RESULT),
+                np.concatenate([np.atleast_1d(request.get_tensor(port).data.astype("float32")) for request in result])
+                if self._streams > 1
+                else result[0].get_tensor(port).data.astype("float32"),
+            )
             for port in self._compiled[_MODEL].outputs
         ]
 
@@ -277,10 +300,11 @@ class OpenVino(Platform):
         )
 
     def options(self) -> dict[str, Any]:
-        """Return how the weights were quantized, and the precision hint of a graph that stands for one operator."""
+        """Return how the weights were quantized, the streams, and the precision hint of a graph that stands for one operator."""
         assert self._settings is not None
+        streams = {"streams": self._streams} if self._streams > 1 else {}
         own = {"inference_precision_hint": self._hint()} if self._settings.narrow_edges else {}
-        return method_of(self._settings.precision, self._settings.purpose) | own
+        return method_of(self._settings.precision, self._settings.purpose) | own | streams
 
     def _hint(self) -> str:
         assert self._settings is not None
@@ -294,7 +318,27 @@ class OpenVino(Platform):
 
     def close(self) -> None:
         """Drop the request, the compiled graphs and the models."""
-        self._request, self._compiled, self._models = None, {}, {}
+        self._requests, self._compiled, self._models = [], {}, {}
+
+
+def _cut(model: Any, streams: int) -> None:
+    """Give a graph with fixed shapes the batch of one stream; raises UsageError or UnsupportedWorkload where it cannot have it."""
+    shapes = {port: list(port.get_shape()) for port in model.inputs}
+    batch = next((shape[0] for shape in shapes.values() if shape), 1)
+    if batch % streams:
+        raise UsageError(
+            f"a batch of {batch} cannot be split over {streams} streams.",
+            field="options",
+            remedy=f"Take a batch that is a multiple of {streams}.",
+        )
+    try:
+        model.reshape({port: [batch // streams, *shape[1:]] for port, shape in shapes.items() if shape[:1] == [batch]})
+    except RuntimeError as error:
+        raise UnsupportedWorkload(
+            f"the graph of this model has a batch of {batch} and takes no smaller one.",
+            field="options",
+            remedy="Measure it without streams.",
+        ) from error
 
 
 def _sum_on(device: str) -> str | None:

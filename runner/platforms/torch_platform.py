@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 
 from domain.compatibility.rules import TRAINABLE
 from domain.configuration import Runtime, Workload
-from domain.errors import PartMissing, UnsupportedPrecision
+from domain.errors import UnsupportedPrecision
 from runner.measure.generation import TorchGeneration, require_generation
-from runner.measure.training import TorchTraining
+from runner.measure.training import TorchTraining, require_compiler
 from runner.platforms import torch_precision
 from runner.platforms.base import Observation, Platform, Probe, Settings
 from runner.platforms.data_parallel import RankTraining, local_batch_size, replicate, require_values, shard
@@ -328,16 +328,7 @@ class TorchPlatform(Platform):
 def _compiled(module: Any) -> Any:
     """Return the compiled module; raises PartMissing where the compiler for the processor's kernels is missing."""
     import torch
-    from torch._inductor.cpp_builder import get_cpp_compiler
-    from torch._inductor.exc import InvalidCxxCompiler
 
     if next(module.parameters()).device.type == "cpu":
-        try:
-            get_cpp_compiler()
-        except InvalidCxxCompiler as error:
-            raise PartMissing(
-                "torch.compile needs a C++ compiler, and none was found.",
-                field="compiled",
-                remedy="Install g++ or clang++ (apt-get install g++), or measure without --compiled.",
-            ) from error
+        require_compiler("torch compiles the module", "compiled", "measure without --compiled")
     return torch.compile(module)

@@ -149,7 +149,13 @@ def _chosen(verb: Any) -> Any:
             click.option(
                 "--output-tokens", type=NUMBERS, help="Tokens to generate; prefill and decode are measured separately."
             ),
-            click.option("--optimizers", type=WORDS, default="adamw", show_default=True, help="Of training."),
+            click.option(
+                "--optimizers",
+                type=WORDS,
+                default="adamw",
+                show_default=True,
+                help="Of training: adamw, adamw-8bit, sgd.",
+            ),
             click.option("--gradient-checkpointing", is_flag=True, help="Train with less memory and more work."),
             click.option("--compiled", is_flag=True, help="Compile the module (torch.compile)."),
             click.option("--device", metavar="NAME", help="One device of the platforms, as `assay detect` lists them."),
