@@ -37,7 +37,7 @@ def test_openvino_computes_right_on_narrow_values(openvino, precision, tolerance
     ((_, got),) = platform.outputs(platform.run(placed))
     if precision == "bf16":
         # numpy reads the 16 bits as fp16: put them where fp32 has its upper half.
-        bits = placed.get_output_tensor(0).data.view(np.uint16)
+        bits = placed[0].get_output_tensor(0).data.view(np.uint16)
         got = (bits.astype(np.uint32) << 16).view(np.float32)
     assert np.linalg.norm(got - right) / np.linalg.norm(right) < tolerance
     assert platform.observe(placed).precision == precision
