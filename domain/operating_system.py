@@ -18,13 +18,13 @@ _LOCKED_BYTE = 1 << 30
 _LOOK_AGAIN_S = 0.05
 
 
-def lock(descriptor: int, *, wait: bool = False) -> bool:
+def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool:
     """Lock an open file for this handle alone, until `unlock`, `close` or the end of the process.
 
     Return False where another handle holds it; with `wait` wait for that one instead. Windows' own lock gives up after
-    ten seconds, so that waiting is trying again there.
+    ten seconds, so that waiting is trying again there. `shared` locks go together; Windows has none, and each is alone.
     """
-    while not _locked(descriptor, wait):
+    while not _locked(descriptor, wait, shared):
         if not wait:
             return False
         time.sleep(_LOOK_AGAIN_S)
@@ -48,7 +48,7 @@ def service_unsupported() -> PartMissing:
 if sys.platform == "win32":
     import msvcrt
 
-    def _locked(descriptor: int, wait: bool) -> bool:  # noqa: ARG001 - the kernel waits on the other systems
+    def _locked(descriptor: int, wait: bool, shared: bool) -> bool:  # noqa: ARG001 - the other systems have these
         try:
             _at_locked_byte(descriptor, msvcrt.LK_NBLCK)
         except PermissionError:
@@ -73,9 +73,9 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _locked(descriptor: int, wait: bool) -> bool:
+    def _locked(descriptor: int, wait: bool, shared: bool) -> bool:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             return False
         return True

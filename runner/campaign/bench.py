@@ -72,15 +72,17 @@ def run_plan(
     done: Collection[CaseKey] = (),
     cache: Path | None = None,
     context: RunContext | None = None,
+    describe: bool = True,
 ) -> RunReport:
     """Run the plan and tell each event, in order, through `on_event`; an error that it raises stops the plan.
 
     Cases whose key is in `done` are skipped, and those larger than one that ran out of memory are not tried;
     `cache` is the folder for converted models, `context` the state of the code that is measured. Before any event it raises PlatformUnavailable where none of the
     platforms is here, and UsageError or UnsupportedPrecision where the plan can never work. An interrupt ends the
-    child, records the case as failed and the run as interrupted, and is raised again.
+    child, records the case as failed and the run as interrupted, and is raised again. `describe` is that of `Campaign`;
+    without it nothing is traced.
     """
-    campaign = Campaign(plan, trace=True, cache=cache)
+    campaign = Campaign(plan, trace=True, cache=cache, describe=describe)
     run = Run(campaign, on_event, on_progress, kind="bench", context=context)
 
     def act(case: Case, ended: Ended, model: dict[str, Any]) -> Row:

@@ -21,6 +21,7 @@ from runner.campaign.event_payloads import Machine
 from runner.campaign.execution import conversion_of
 from runner.campaign.plan import Plan
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
+from runner.models.sources import resolve
 from runner.protocol.parent import Ended, run_task
 from runner.protocol.tasks import (
     Case,
@@ -180,16 +181,28 @@ class Campaign:
     """A plan with all that is known before its first case runs.
 
     Making one surveys the machine and prepares every model, and raises what makes the whole plan wrong: a workload
-    that a model cannot take, no platform that is there, a precision that none of them has.
+    that a model cannot take, no platform that is there, a precision that none of them has. Without `describe` models are
+    resolved here and not built in a child first, which finds fewer mistakes and takes no time.
     """
 
-    def __init__(self, plan: Plan, *, trace: bool, cache: Path | None = None, tolerate_absent: bool = False) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        trace: bool,
+        cache: Path | None = None,
+        tolerate_absent: bool = False,
+        describe: bool = True,
+    ) -> None:
         self.plan = plan
         task = _preparation(plan.cases, trace)
-        self.machine, described = survey_machine(plan.platforms, task)
+        self.machine, described = survey_machine(plan.platforms, task if describe else None)
         self._store = ArtifactStore(cache or default_cache())
         self._refuse_impossible(tolerate_absent)
-        self.prepared, filled = _described(task, described or run_task(task, timeout_s=_PREPARE_TIMEOUT_S))
+        if describe:
+            self.prepared, filled = _described(task, described or run_task(task, timeout_s=_PREPARE_TIMEOUT_S))
+        else:
+            self.prepared, filled = _resolved(plan.cases)
         kept = [case for case in plan.cases if plan.platforms_named or self._wanted(case)]
         complete = [msgspec.structs.replace(case, workload=filled[case.model, case.workload]) for case in kept]
         self.cases = tuple(dict.fromkeys(complete))
@@ -351,6 +364,26 @@ def _preparation(cases: Sequence[Case], trace: bool) -> Prepare:
         trust_remote_code=cases[0].trust_remote_code,
         allow_pickle=cases[0].allow_pickle,
     )
+
+
+def _resolved(cases: Sequence[Case]) -> tuple[dict[str, Prepared], dict[tuple[str, Workload], Workload]]:
+    """Return the models of cases as their configs name them, and each workload with its sizes filled in."""
+    prepared: dict[str, Prepared] = {}
+    filled: dict[tuple[str, Workload], Workload] = {}
+    for case in cases:
+        how = {"trust_remote_code": case.trust_remote_code, "allow_pickle": case.allow_pickle}
+        source = resolve(case.model, case.weights, **how)
+        model = {"id": source.id, "category": source.category, "family": source.family, "task": source.task}
+        prepared[case.model] = Prepared(model=model, config=source.config, traces=[])
+        sizes = msgspec.structs.asdict(source.defaults)
+        workload = case.workload
+        if any(value is not None and getattr(workload, size, value) is None for size, value in sizes.items()):
+            # It imports torch, which a workload with all its sizes does not need here.
+            from runner.models.inputs import workload_defaults
+
+            workload = workload_defaults(source, workload)
+        filled[case.model, case.workload] = workload
+    return prepared, filled
 
 
 def _described(task: Prepare, ended: Ended) -> tuple[dict[str, Prepared], dict[tuple[str, Workload], Workload]]:

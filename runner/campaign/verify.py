@@ -39,11 +39,12 @@ def run_verification(
     done: Collection[CaseKey] = (),
     cache: Path | None = None,
     context: RunContext | None = None,
+    describe: bool = True,
 ) -> RunReport:
     """Verify every case of the plan and tell each outcome as an `assay.test.reported.v1` event.
 
     A platform that is not here is an outcome like any other (`unsupported`, stage resolve). Raises UsageError where
-    the plan can never work.
+    the plan can never work. `describe` is that of `Campaign`.
     """
     if plan.low_memory:
         raise UsageError(
@@ -51,7 +52,7 @@ def run_verification(
             field="low_memory",
             remedy="Verify without it, or measure only.",
         )
-    campaign = Campaign(plan, trace=False, cache=cache, tolerate_absent=True)
+    campaign = Campaign(plan, trace=False, cache=cache, tolerate_absent=True, describe=describe)
     run = Run(campaign, on_event, on_progress, kind="verify", context=context)
 
     def act(case: Case, ended: Ended, model: dict[str, Any]) -> Row:

@@ -20,11 +20,11 @@ READ = {
     ("verify", "expect"), ("verify", "plan_file"), ("bisect", "repository"),
     ("alerts routes check", "file"), ("alerts routes test", "file"), ("ci compare", "thresholds"),
     ("ci gate", "score_file"), ("regressions history", "files"), ("jobs submit", "plan"), ("jobs export", "plan"),
-    ("peer add", "token_file"), ("peer pull", "token_file"),
+    ("peer add", "token_file"), ("peer pull", "token_file"), ("scaffold check", "places"), ("scaffold test", "events"),
 }  # fmt: skip
 """Files and folders that a verb reads."""
-UNIQUE = {("migrate", "folder")}
-"""Folders that a verb writes new files into, each under a name that is not taken."""
+UNIQUE = {("migrate", "folder"), ("scaffold test", "folder")}
+"""Folders that a verb writes new files into, each under a name that is not taken; `scaffold test --refresh` asks first."""
 KEPT = {
     ("bisect", "state"),
     ("ci compare", "folder"),
