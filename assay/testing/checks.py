@@ -12,7 +12,8 @@ import msgspec
 from assay.testing.cases import Case, Expected, Output, Ran, Time, measure, require_platform, verify, weights_name
 from assay.testing.findings import Finding, keep, with_cause
 from domain.conditions import Conditions
-from domain.payloads import MeasurementRecorded, TestReported
+from domain.errors import AssayError
+from domain.payloads import Failure, MeasurementRecorded, TestReported
 
 __all__ = ["check_device", "check_outputs", "check_runs", "check_time", "ran", "thinned", "verdict_on"]
 
@@ -126,9 +127,12 @@ def check_runs(case: Case) -> None:
     __tracebackhide__ = True
     expected = Expected(case)
     _ready(expected, "failure")
-    test = verify(case)
-    if test.failure is not None:
-        note = f"{test.failure.error}: {test.failure.message}"
+    try:
+        failure = verify(case).failure
+    except AssayError as error:
+        failure = Failure(error=type(error).__name__, message=str(error))
+    if failure is not None:
+        note = f"{failure.error}: {failure.message}"
         keep(_finding(expected, "failure", "as expected", wanted="a failure", collected=note))
         raise AssertionError(note)
     keep(with_cause(_finding(expected, "failure", "different", wanted="a failure", collected="it passed"), {}))
@@ -250,7 +254,8 @@ def _ready(expected: Expected, check: Any) -> None:
         keep(_finding(expected, check, "skipped", collected=str(absent)))
         raise
     except AssertionError as absent:
-        keep(_finding(expected, check, "different", wanted="the platform", collected=str(absent)))
+        finding = _finding(expected, check, "different", wanted="the platform", collected=str(absent))
+        keep(msgspec.structs.replace(finding, conditions=["the platform is absent here"]))
         raise
 
 
@@ -258,12 +263,20 @@ def _verified(expected: Expected, check: Any) -> TestReported:
     """Return the test of the case; AssertionError where it could not run at all."""
     __tracebackhide__ = True
     _ready(expected, check)
-    test = verify(expected.case)
+    try:
+        test = verify(expected.case)
+    except AssayError as error:
+        raise AssertionError(_not_run(expected, check, type(error).__name__, str(error)).sentence()) from error
     if test.failure and test.failure.error not in (*_OF_PLATFORM, *_OF_OUTPUTS):
-        note = f"{test.failure.error} at {test.stage}: {test.failure.message} {test.remedy or ''}".strip()
-        finding = _finding(expected, check, "different", wanted="that it runs", collected=note)
-        raise AssertionError(keep(finding).sentence())
+        note = f"{test.failure.message} {test.remedy or ''}".strip()
+        raise AssertionError(_not_run(expected, check, f"{test.failure.error} at {test.stage}", note).sentence())
     return test
+
+
+def _not_run(expected: Expected, check: Any, name: str, note: str) -> Finding:
+    finding = _finding(expected, check, "different", wanted="that it runs", collected=note.rstrip("."))
+    finding = msgspec.structs.replace(finding, conditions=[f"it does not run here: {name}"])
+    return keep(with_cause(finding, {"device": finding}))
 
 
 def _settle(

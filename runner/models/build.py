@@ -161,14 +161,17 @@ def build(
             torch.manual_seed(SEED)
             module = _with_sane_scores(_from_config(cls, config, dtype), config)
         return _built(source, module, config, dtype, purpose, "random", chosen.reason)
-    module, notes = load_checkpoint(
-        cls,
-        chosen.folder,
-        config,
-        dtype,
-        trust_remote_code=source.trust_remote_code,
-        allow_pickle=source.allow_pickle,
-    )
+    # A head that the checkpoint lacks is drawn: each process draws the same one.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        module, notes = load_checkpoint(
+            cls,
+            chosen.folder,
+            config,
+            dtype,
+            trust_remote_code=source.trust_remote_code,
+            allow_pickle=source.allow_pickle,
+        )
     return _built(source, module, config, dtype, purpose, "pretrained", chosen.reason, notes)
 
 

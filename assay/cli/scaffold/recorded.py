@@ -264,7 +264,7 @@ def expected_of(cell: Cell, name: str, fetch: Any, *, own: str, threads: int, tr
         gave=gave,
         took=took,
         tested=cell.tested.event_id if cell.tested else None,
-        measured=cell.measured.event_id if cell.measured else None,
+        measured=cell.measured.event_id if cell.measured and took else None,
     )
 
 
@@ -325,12 +325,17 @@ def _short(value: Any, digits: int = 5) -> Any:
 
 
 def time_of(latency: Latency | None, hardware: str) -> Time | None:
-    """Return what a median may come to: as much longer as its own interval is wide, within 10 and 22 %."""
+    """Return what a median may come to: 10 % more than its interval, 22 % more than itself at most.
+
+    None where the interval alone is as wide as that: a median that was measured under noise bounds nothing.
+    """
     from assay.testing import Time
 
     if latency is None or latency.p50 is None:
         return None
     _, high = (latency.ci95 or {}).get("p50") or (latency.p50, latency.p50)
+    if high > latency.p50 * (1 + WIDEST):
+        return None
     margin = min(max(high / latency.p50 - 1 + NARROWEST, NARROWEST), WIDEST)
     return Time(
         _short(latency.p50, 4),

@@ -88,12 +88,13 @@ model tests:
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one file; `left_out` are cases for which it has no room, `diff` what a refresh changes."""
+    """What became of one file; `left_out` are cases for which it has no room, `without_time` those without a certain time, `diff` what a refresh changes."""
 
     model: str
     file: str
     state: State
     cases: int = 0
+    without_time: list[str] = []
     known_failures: int = 0
     left_out: list[str] = []
     reason: str = ""
@@ -409,6 +410,7 @@ def _write(request: Request, planned: Sequence[Planned]) -> list[Entry]:
                 file=path.as_posix(),
                 state=state,  # type: ignore[arg-type]
                 cases=len(each.expected),
+                without_time=[str(expected) for expected in each.expected if expected.took is None],
                 known_failures=len(each.failures),
                 left_out=each.left_out,
                 diff=changes,
@@ -478,6 +480,7 @@ def _tell(entries: Sequence[Entry], request: Request) -> None:
 
 def _remark(entry: Entry) -> str:
     words = [entry.reason] if entry.reason else []
+    words += [f"no certain time of {', '.join(entry.without_time)}: assay bench"] if entry.without_time else []
     words += [f"{entry.known_failures} known to fail"] if entry.known_failures else []
     words += [f"no room for {', '.join(entry.left_out)}"] if entry.left_out else []
     return "; ".join(words)

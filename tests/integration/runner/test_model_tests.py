@@ -12,6 +12,8 @@ import pytest
 from assay import testing
 from assay.cli import run
 from assay.testing import cases
+from assay.testing.findings import read_findings
+from domain.catalogues.models import models_set
 from tests.integration.own_models import SAMPLE_CONFIGS, write_config
 
 SLOW = """\
@@ -41,6 +43,7 @@ def checkpoint(folder: Path, kind: str, seed: int = 0) -> str:
     import torch
     from transformers import AutoConfig, AutoModel, ViTForImageClassification
 
+    torch.set_num_threads(1)
     write_config(folder, SAMPLE_CONFIGS[kind])
     config = AutoConfig.from_pretrained(folder)
     with torch.random.fork_rng(devices=[]):
@@ -75,19 +78,44 @@ def report(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[t
     return code, {(Path(each["model"]).name, each["check"]): each for each in found}
 
 
-def test_two_models_are_green_as_verified_and_red_with_other_weights(tmp_path: Path) -> None:
+def test_of_two_verified_models_one_is_green_and_the_one_with_other_weights_red(tmp_path: Path) -> None:
     models = [checkpoint(tmp_path / name, kind) for name, kind in (("words", "text"), ("pictures", "vision"))]
     assert run(["verify", *models, "--platform", "cpu", "--out", "here.ndjson"]) == 0
     assert run(["scaffold", "test", *models, "--events", "here.ndjson"]) == 0
     expected = [expected_in(f"tests/models/test_{Path(model).name}.py")[0] for model in models]
-    for each in expected:
-        testing.check_device(each)
-        testing.check_outputs(each)
+    testing.check_device(expected[0])
+    testing.check_outputs(expected[0])
     changed(models[1], "classifier.weight")
-    cases.verify.cache_clear()
     cases.weights_name.cache_clear()
     with pytest.raises(AssertionError, match=r"logits.*Likely cause: other weights \(weights: sha256:"):
         testing.check_outputs(expected[1])
+
+
+def test_head_that_a_checkpoint_lacks_is_the_same_each_time(tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoConfig, ViTModel
+
+    from runner.models.build import build
+    from runner.models.sources import resolve
+
+    folder = write_config(tmp_path / "headless", SAMPLE_CONFIGS["vision"])
+    ViTModel(AutoConfig.from_pretrained(folder)).save_pretrained(tmp_path / "body")
+    (tmp_path / "body" / "model.safetensors").rename(folder / "model.safetensors")
+    first, second = (build(resolve(str(folder))).module.classifier.weight for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_case_that_can_never_run_is_a_finding_and_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "findings"
+    monkeypatch.setenv("ASSAY_TEST_FINDINGS", str(path))
+    expected = testing.Expected(testing.Case("no-such-model", "cpu"), ran=testing.Ran("cpu"))
+    with pytest.raises(AssertionError, match="no-such-model"):
+        testing.check_device(expected)
+    with pytest.raises(AssertionError, match="UnknownModel"):
+        testing.check_runs(expected.case)
+    device, failure = read_findings(path)
+    assert device.red and "does not run here: UnknownModel" in device.cause
+    assert not failure.red
 
 
 @pytest.mark.torture
@@ -111,10 +139,11 @@ def test_silent_fallback_is_red_with_its_cause(
 
 
 @pytest.mark.torture
-def test_a_third_more_time_is_red_and_a_quiet_rerun_is_green(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Torture: measures three times, each for seconds. The delay is in the code that comes with the checkpoint."""
+def test_a_third_more_time_is_red_and_a_quiet_rerun_is_green(tmp_path: Path) -> None:
+    """Torture: measures up to seven times for seconds, on a machine that is quiet; on a busy one it cannot be told.
+
+    The delay is in the code that comes with the checkpoint.
+    """
     folder = tmp_path / "slow"
     model = checkpoint(folder, "text")
     config = json.loads((folder / "config.json").read_text())
@@ -124,19 +153,30 @@ def test_a_third_more_time_is_red_and_a_quiet_rerun_is_green(
         (folder / "modeling_slow.py").write_text(SLOW.format(seconds=seconds))
 
     delayed(0.100)
-    for verb in (["verify"], ["bench", "--budget", "3"]):
-        line = [*verb, model, "--platform", "cpu", "--trust-remote-code", "--out", f"{verb[0]}.ndjson"]
-        assert run(line) == 0
-    Path("here.ndjson").write_text(Path("verify.ndjson").read_text() + Path("bench.ndjson").read_text())
+    line = ["bench", model, "--platform", "cpu", "--trust-remote-code", "--budget", "3", "--out", "here.ndjson"]
+    assert run(line) == 0
     assert run(["scaffold", "test", model, "--events", "here.ndjson", "--trust-remote-code"]) == 0
     (expected,) = expected_in("tests/models/test_slow.py")
-    assert expected.took is not None and expected.took.p50_ms > 100
-    code, found = report(capsys)
-    assert (code, found["slow", "time"]["state"]) == (0, "as expected")
+    if expected.took is None:
+        pytest.skip("this machine is too busy to measure 100 ms within 22 %")
+    assert expected.took.p50_ms > 100
+    testing.check_time(expected)
     delayed(0.132)
+    with pytest.raises(AssertionError, match=r"a median of 1.* Likely cause: .*more work in the model"):
+        testing.check_time(expected)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("part", range(6))
+def test_small_models_of_the_catalogue_are_green(part: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Torture: each of the six parts verifies ten models twice."""
+    models = [model.id for model in models_set("small")][part::6]
+    assert len(models) >= 9
+    run(["verify", *models, "--platform", "cpu", "--weights", "random", "--out", "here.ndjson"])
+    assert run(["scaffold", "test", "--all", "--events", "here.ndjson", "--json"]) == 0
     code, found = report(capsys)
-    assert (code, found["slow", "time"]["state"]) == (1, "different")
-    assert found["slow", "outputs"]["state"] == "as expected"
+    assert code == 0, [each for each in found.values() if each["state"] not in ("as expected", "skipped")]
+    assert {Path(model).name for model in models} == {name for name, check in found if check == "outputs"}
 
 
 @pytest.mark.torture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay import testing
@@ -129,6 +129,18 @@ def test_valid_measurement_goes_before_a_newer_suspect_one(build: Any) -> None:
     assert expected.took is not None and expected.took.p50_ms == 2.0
 
 
+def test_time_that_was_measured_under_noise_is_left_out_and_named(
+    build: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verified, measured = facts(build)
+    measured["data"]["metrics"]["latency_ms"]["ci95"]["p50"] = [1.0, 4.0]
+    assert scaffold([verified, measured], "--json") == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert entry["without_time"] == ["cpu-fp32-batch1-128"]
+    (expected,) = expected_in(file().read_text())
+    assert expected.took is None and expected.measured is None
+
+
 def test_case_that_failed_last_is_no_expectation_and_a_known_failure_with_from_matrix(build: Any) -> None:
     how = {"model": MODEL, "platform": "openvino", "observed": observed("openvino", "fp32")}
     failed = build.test("failed", **how)
@@ -228,13 +240,17 @@ def test_file_that_holds_no_events_is_refused(capsys: pytest.CaptureFixture[str]
     assert "here.ndjson" in capsys.readouterr().err and not Path("tests").exists()
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(low=st.floats(0.5, 1.0), high=st.floats(1.0, 3.0), p50=st.floats(1e-3, 1e5), interval=st.booleans())
 def test_bound_is_above_the_median_and_below_thirty_percent_more(
     low: float, high: float, p50: float, interval: bool
 ) -> None:
     ci95 = {"p50": [low * p50, high * p50]} if interval else None
     took = time_of(Latency(p50=p50, n=60, ci95=ci95), "acme-one")  # type: ignore[arg-type]
-    assert took is not None and took.p50_ms < took.most_ms < 1.3 * 0.99 * took.p50_ms
+    if interval and high > 1.22:
+        assert took is None, "a median of such an interval bounds nothing"
+    else:
+        assert took is not None and took.p50_ms < took.most_ms < 1.3 * 0.99 * took.p50_ms
 
 
 FIGURES = st.floats(-1e6, 1e6, allow_nan=False)
@@ -266,7 +282,7 @@ EXPECTED = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(model=NAMES, expected=EXPECTED)
 def test_text_of_a_file_means_what_it_was_made_of(model: str, expected: testing.Expected) -> None:
     import msgspec
@@ -276,7 +292,7 @@ def test_text_of_a_file_means_what_it_was_made_of(model: str, expected: testing.
     assert expected_in(text) == [named]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(entries=st.lists(EXPECTED, max_size=12), before=st.lists(EXPECTED, max_size=3))
 def test_files_have_room_for_no_more_than_their_lines_and_refresh_to_the_same(
     entries: list[testing.Expected], before: list[testing.Expected]
