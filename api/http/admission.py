@@ -38,10 +38,13 @@ SELECT run_id, source FROM run WHERE run_id IN (SELECT unnest($names))
 UNION SELECT run_id, source FROM run_end WHERE run_id IN (SELECT unnest($names))
 UNION SELECT run_id, source FROM context WHERE run_id IN (SELECT unnest($names))
 UNION SELECT run_id, source FROM kernel_table WHERE run_id IN (SELECT unnest($names))
+UNION SELECT run_id, source FROM variant WHERE run_id IN (SELECT unnest($names))
+UNION SELECT run_id, source FROM quality_comparison WHERE run_id IN (SELECT unnest($names))
 """
 _MODEL_SOURCES = """
 SELECT model_id_posted, source FROM model WHERE model_id_posted IN (SELECT unnest($names))
 UNION SELECT model_id_posted, source FROM model_trace WHERE model_id_posted IN (SELECT unnest($names))
+UNION SELECT model_id_posted, source FROM variant WHERE model_id_posted IN (SELECT unnest($names))
 """
 _HARDWARE_SOURCES = """
 SELECT hardware_id_posted, source FROM hardware_description WHERE hardware_id_posted IN (SELECT unnest($names))

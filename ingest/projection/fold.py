@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from domain.events import DATA_TYPES
+from domain.events import DATA_TYPES, DELIVERY_OBSERVED, ENDPOINT_CHANGED, QUALITY_MEASURED, VARIANT_CREATED
 from domain.upcasting import UPCASTERS, Upcasters, upcast
 from ingest.projection.dimensions import Poison
 from ingest.projection.facts import MEASURED, TESTED, Facts
@@ -90,18 +90,27 @@ DATA_ERRORS = (
 _FACTS = TESTED | {MEASURED}
 _RETRACTED = "assay.measurement.retracted.v1"
 _KERNELS = "assay.kernel.measured.v1"
+_VARIANTS = (VARIANT_CREATED, QUALITY_MEASURED, ENDPOINT_CHANGED, DELIVERY_OBSERVED)
+_OF_VARIANTS = ("variant", "quality_comparison", "endpoint_change", "delivery")
 _NAMING = (
     "assay.model.described.v1",
     "assay.model.traced.v1",
     "assay.hardware.described.v1",
     "assay.price.published.v1",
     _KERNELS,
+    *_VARIANTS,
 )
 _RENAMED = {
-    "model": ("model_part", "subject", "model", "model_trace"),
-    "hardware": ("hardware_part", "subject", "hardware_description", "price", "kernel_table"),
+    "model": (
+        *((table, "model") for table in ("model_part", "subject", "model", "model_trace", *_OF_VARIANTS)),
+        *((table, "base") for table in ("variant", "quality_comparison")),
+    ),
+    "hardware": tuple(
+        (table, "hardware")
+        for table in ("hardware_part", "subject", "hardware_description", "price", "kernel_table", *_OF_VARIANTS[1:])
+    ),
 }
-"""Tables that hold an id of each kind."""
+"""Tables that hold an id of each kind, each with the noun of its column."""
 
 CHECKPOINT_AT = "256MB"
 """Each checkpoint writes the last row group of every table again: seldom is cheaper, and replaying so much takes a second."""
@@ -312,8 +321,8 @@ class Folder:
             connection.execute(FOLD["environments"])
         if types.intersection(_NAMING):
             posted = connection.execute(FOLD["posted"]).fetchall()
-            for index, kind in enumerate(("model", "hardware")):
-                named = sorted({row[index] for row in posted if row[index] is not None})
+            for kind, columns in (("model", slice(2)), ("hardware", slice(2, 3))):
+                named = sorted({name for row in posted for name in row[columns] if name is not None})
                 connection.register(f"{kind}_name", _name_table(self._names[kind], named))
         for name, needed in INSERTS.items():
             if types & needed:
@@ -324,7 +333,10 @@ class Folder:
         if _RETRACTED in types:
             connection.execute(FOLD["retractions"])
         self._standing.follow(
-            first, measured=MEASURED in types, facts=bool(types & {*_FACTS, _KERNELS}), retracted=_RETRACTED in types
+            first,
+            measured=MEASURED in types,
+            facts=bool(types & {*_FACTS, _KERNELS, *_VARIANTS}),
+            retracted=_RETRACTED in types,
         )
 
     def _declared(self) -> dict[str, Names]:
@@ -336,16 +348,18 @@ class Folder:
         """Give the rows that are there the canonical ids that the declared aliases now say, as a rebuild would."""
         connection = self._connection
         for kind, tables in _RENAMED.items():
-            for table in tables:
-                rows = connection.execute(f"SELECT DISTINCT {kind}_id_posted FROM {table}").fetchall()
+            for table, noun in tables:
+                rows = connection.execute(
+                    f"SELECT DISTINCT {noun}_id_posted FROM {table} WHERE {noun}_id_posted IS NOT NULL"
+                ).fetchall()
                 connection.register("renamed", _name_table(self._names[kind], [name for (name,) in rows]))
                 ((changes,),) = connection.execute(
-                    f"SELECT count(*) FROM {table} JOIN renamed ON {kind}_id_posted = posted AND {kind}_id <> canonical"
+                    f"SELECT count(*) FROM {table} JOIN renamed ON {noun}_id_posted = posted AND {noun}_id <> canonical"
                 ).fetchall()
                 if changes:
                     connection.execute(
-                        f"UPDATE {table} SET {kind}_id = renamed.canonical FROM renamed "
-                        f"WHERE {kind}_id_posted = renamed.posted AND {kind}_id <> renamed.canonical"
+                        f"UPDATE {table} SET {noun}_id = renamed.canonical FROM renamed "
+                        f"WHERE {noun}_id_posted = renamed.posted AND {noun}_id <> renamed.canonical"
                     )
                 if changes and table == "subject":
                     connection.execute(f"UPDATE subject SET configuration = {_KEY} WHERE configuration <> {_KEY}")

@@ -134,6 +134,15 @@ WITH named AS (
 ), ended_kernels AS (
     SELECT kernel_table.position, retraction.position AS since
     FROM kernel_table JOIN retraction ON kernel_table.run_id = retraction.target_run_id
+), others AS (
+    SELECT position, event_id FROM variant UNION ALL SELECT position, event_id FROM quality_comparison
+    UNION ALL SELECT position, event_id FROM endpoint_change UNION ALL SELECT position, event_id FROM delivery
+), ended_others AS (
+    SELECT variant.position, retraction.position AS since
+    FROM variant JOIN retraction ON variant.run_id = retraction.target_run_id
+    UNION ALL
+    SELECT quality_comparison.position, retraction.position
+    FROM quality_comparison JOIN retraction ON quality_comparison.run_id = retraction.target_run_id
 ), found AS (
     SELECT one.position, one.subject, true AS measured, named.since
     FROM measurement AS one JOIN named ON one.event_id = named.event_id WHERE one.position > $low
@@ -151,6 +160,11 @@ WITH named AS (
     FROM kernel_table AS one JOIN named ON one.event_id = named.event_id WHERE one.position > $low
     UNION ALL
     SELECT position, NULL, false, since FROM ended_kernels WHERE position > $low
+    UNION ALL
+    SELECT one.position, NULL, false, named.since
+    FROM others AS one JOIN named ON one.event_id = named.event_id WHERE one.position > $low
+    UNION ALL
+    SELECT position, NULL, false, since FROM ended_others WHERE position > $low
 )
 SELECT DISTINCT position, subject, measured, since FROM found ANTI JOIN voided USING (position, since);
 
@@ -171,10 +185,13 @@ INSERT INTO changed SELECT position, subject, true, since FROM undone JOIN measu
 
 -- name: posted
 -- Ids in events other than facts; those of facts are read with their parts.
-SELECT DISTINCT d.model.id, d.hardware.id FROM (
-    SELECT from_json(body, '{"data": {"model": {"id": "VARCHAR"}, "hardware": {"id": "VARCHAR"}}}').data AS d FROM batch
+SELECT DISTINCT d.model.id, d.base.id, d.hardware.id FROM (
+    SELECT from_json(body,
+        '{"data": {"model": {"id": "VARCHAR"}, "base": {"id": "VARCHAR"}, "hardware": {"id": "VARCHAR"}}}').data AS d
+    FROM batch
     WHERE type IN ('assay.model.described.v1', 'assay.model.traced.v1', 'assay.hardware.described.v1',
-                   'assay.price.published.v1', 'assay.kernel.measured.v1')
+                   'assay.price.published.v1', 'assay.kernel.measured.v1', 'assay.variant.created.v1',
+                   'assay.quality.measured.v1', 'assay.endpoint.changed.v1', 'assay.delivery.observed.v1')
 );
 
 -- name: runs
@@ -486,6 +503,104 @@ FROM (
     FROM batch WHERE type IN ('assay.job.started.v1', 'assay.job.finished.v1', 'assay.job.failed.v1',
                               'assay.job.cancelled.v1')
 ) ORDER BY position;
+
+-- name: variants
+-- of: assay.variant.created.v1
+INSERT INTO variant
+SELECT position, event_id, source, time, recorded_at, d.run_id, model_name.canonical, d.model.id, base_name.canonical, d.base.id,
+    d.model.category, d.model.family, d.model.task, d.model.parameters::BIGINT, d.model.weights, d.recipe,
+    form.kind, form.precision, form.quantization, list_sum(list_transform(form.files, lambda file: file.bytes::BIGINT))::BIGINT,
+    list_sum(flatten(list_transform(d.forms, lambda one: list_transform(one.files, lambda file: file.bytes::BIGINT))))::BIGINT,
+    d.base_bytes::BIGINT, d.digest, d.base_digest, d.parameters, d.tools, d.calibration.name, d.calibration.digest,
+    d.calibration.examples::BIGINT, d.environment.fingerprint, d.provenance.origin, d.provenance.source,
+    d.provenance.reference, d.provenance.licence
+FROM (
+    SELECT *, unnest(d.forms) AS form, generate_subscripts(d.forms, 1) AS place FROM (
+        SELECT *, from_json(body, '{"data": {"run_id": "VARCHAR",
+            "model": {"id": "VARCHAR", "category": "VARCHAR", "family": "VARCHAR", "task": "VARCHAR", "parameters": "VARCHAR",
+                "weights": "VARCHAR"},
+            "base": {"id": "VARCHAR"}, "recipe": "VARCHAR", "digest": "VARCHAR", "base_digest": "VARCHAR",
+            "base_bytes": "VARCHAR", "parameters": "JSON", "tools": "JSON",
+            "forms": [{"kind": "VARCHAR", "precision": "VARCHAR", "quantization": "VARCHAR", "files": [{"bytes": "VARCHAR"}]}],
+            "calibration": {"name": "VARCHAR", "digest": "VARCHAR", "examples": "VARCHAR"},
+            "environment": {"fingerprint": "VARCHAR"}, "provenance": {"origin": "VARCHAR", "source": "VARCHAR",
+            "reference": "VARCHAR", "licence": "VARCHAR"}}}').data AS d
+        FROM batch WHERE type = 'assay.variant.created.v1'
+    )
+) LEFT JOIN model_name ON d.model.id = model_name.posted LEFT JOIN model_name AS base_name ON d.base.id = base_name.posted
+ORDER BY position, place;
+
+-- name: quality
+-- of: assay.quality.measured.v1
+INSERT INTO quality_comparison
+SELECT position, event_id, source, time, recorded_at, d.run_id, model_name.canonical, d.model.id, base_name.canonical, d.base.id,
+    hardware_name.canonical, d.hardware.id, d.hardware.kind, coalesce(d.hardware.count::BIGINT, 1),
+    d.execution.platform, d.execution.precision, d.execution.runtime.name, d.execution.runtime.version,
+    d.execution.compiled::BOOLEAN, d.execution.options, d.metric, coalesce(d.unit, 'pt'), coalesce(d.direction, 'higher'),
+    d.examples::BIGINT, d.value::DOUBLE, d.base_value::DOUBLE, d.loss::DOUBLE, d.interval[1]::DOUBLE, d.interval[2]::DOUBLE,
+    d.method, d.worse::BIGINT, d.better::BIGINT, d.p_value::DOUBLE, d.evaluator, d.data.name, d.data.digest,
+    d.data.examples::BIGINT, d.distance.cosine::DOUBLE, d.distance.max_absolute::DOUBLE, d.environment.fingerprint,
+    d.provenance.origin, d.provenance.source, d.provenance.reference, d.provenance.licence
+FROM (
+    SELECT *, from_json(body, '{"data": {"run_id": "VARCHAR", "model": {"id": "VARCHAR"}, "base": {"id": "VARCHAR"},
+        "hardware": {"id": "VARCHAR", "kind": "VARCHAR", "count": "VARCHAR"},
+        "execution": {"platform": "VARCHAR", "precision": "VARCHAR", "runtime": {"name": "VARCHAR", "version": "VARCHAR"},
+            "compiled": "VARCHAR", "options": "JSON"},
+        "metric": "VARCHAR", "unit": "VARCHAR", "direction": "VARCHAR", "examples": "VARCHAR", "value": "VARCHAR",
+        "base_value": "VARCHAR", "loss": "VARCHAR", "interval": ["VARCHAR"], "method": "VARCHAR", "worse": "VARCHAR",
+        "better": "VARCHAR", "p_value": "VARCHAR", "evaluator": "VARCHAR",
+        "data": {"name": "VARCHAR", "digest": "VARCHAR", "examples": "VARCHAR"},
+        "distance": {"cosine": "VARCHAR", "max_absolute": "VARCHAR"}, "environment": {"fingerprint": "VARCHAR"},
+        "provenance": {"origin": "VARCHAR", "source": "VARCHAR", "reference": "VARCHAR", "licence": "VARCHAR"}}}').data AS d
+    FROM batch WHERE type = 'assay.quality.measured.v1'
+) LEFT JOIN model_name ON d.model.id = model_name.posted LEFT JOIN model_name AS base_name ON d.base.id = base_name.posted
+LEFT JOIN hardware_name ON d.hardware.id = hardware_name.posted ORDER BY position;
+
+-- name: endpoints
+-- of: assay.endpoint.changed.v1
+INSERT INTO endpoint_change
+SELECT position, event_id, source, time, recorded_at, d.endpoint, d.server, d.change, model_name.canonical, d.model.id,
+    hardware_name.canonical, d.hardware.id, if(d.hardware.id IS NULL, NULL, coalesce(d.hardware.count::BIGINT, 1)),
+    d.execution.platform, d.execution.precision, d.execution.runtime.name, d.execution.runtime.version,
+    d.workers::BIGINT, d.memory_bytes::BIGINT, d.reason, d.promise.latency_ms::DOUBLE, d.promise.low::DOUBLE, d.promise.high::DOUBLE,
+    d.promise.coverage::DOUBLE, d.promise.origin, if(d.promise.latency_ms IS NULL, NULL, coalesce(d.promise.percentile, 'p50')),
+    d.promise.recommendation
+FROM (
+    SELECT *, from_json(body, '{"data": {"endpoint": "VARCHAR", "server": "VARCHAR", "change": "VARCHAR",
+        "model": {"id": "VARCHAR"}, "hardware": {"id": "VARCHAR", "count": "VARCHAR"},
+        "execution": {"platform": "VARCHAR", "precision": "VARCHAR", "runtime": {"name": "VARCHAR", "version": "VARCHAR"}},
+        "workers": "VARCHAR", "memory_bytes": "VARCHAR", "reason": "VARCHAR", "promise": {"latency_ms": "VARCHAR", "low": "VARCHAR",
+        "high": "VARCHAR", "coverage": "VARCHAR", "origin": "VARCHAR", "percentile": "VARCHAR", "recommendation": "VARCHAR"}}}').data AS d
+    FROM batch WHERE type = 'assay.endpoint.changed.v1'
+) LEFT JOIN model_name ON d.model.id = model_name.posted LEFT JOIN hardware_name ON d.hardware.id = hardware_name.posted
+ORDER BY position;
+
+-- name: deliveries
+-- of: assay.delivery.observed.v1
+INSERT INTO delivery
+SELECT position, event_id, source, time, recorded_at, d.endpoint, d.server, model_name.canonical, d.model.id,
+    hardware_name.canonical, d.hardware.id, coalesce(d.hardware.count::BIGINT, 1),
+    d.execution.platform, d.execution.precision, d.execution.runtime.name, d.execution.runtime.version, d.workload,
+    d.since::TIMESTAMPTZ, d.until::TIMESTAMPTZ, d.requests::BIGINT, d.failures::BIGINT, d.verdict, d.reason,
+    d.throughput_per_s::DOUBLE, d.latency_ms.mean::DOUBLE, d.latency_ms.p50::DOUBLE, d.latency_ms.p90::DOUBLE,
+    d.latency_ms.p95::DOUBLE, d.latency_ms.p99::DOUBLE, d.latency_ms.n::BIGINT,
+    d.request_ms.mean::DOUBLE, d.request_ms.p50::DOUBLE, d.request_ms.p95::DOUBLE, d.request_ms.p99::DOUBLE,
+    d.promise.latency_ms::DOUBLE, d.promise.low::DOUBLE, d.promise.high::DOUBLE,
+    d.promise.coverage::DOUBLE, d.promise.origin, if(d.promise.latency_ms IS NULL, NULL, coalesce(d.promise.percentile, 'p50')),
+    d.promise.recommendation
+FROM (
+    SELECT *, from_json(body, '{"data": {"endpoint": "VARCHAR", "server": "VARCHAR", "model": {"id": "VARCHAR"},
+        "hardware": {"id": "VARCHAR", "count": "VARCHAR"},
+        "execution": {"platform": "VARCHAR", "precision": "VARCHAR", "runtime": {"name": "VARCHAR", "version": "VARCHAR"}},
+        "workload": "JSON", "since": "VARCHAR", "until": "VARCHAR", "requests": "VARCHAR", "failures": "VARCHAR",
+        "verdict": "VARCHAR", "reason": "VARCHAR", "throughput_per_s": "VARCHAR",
+        "latency_ms": {"mean": "VARCHAR", "p50": "VARCHAR", "p90": "VARCHAR", "p95": "VARCHAR", "p99": "VARCHAR", "n": "VARCHAR"},
+        "request_ms": {"mean": "VARCHAR", "p50": "VARCHAR", "p95": "VARCHAR", "p99": "VARCHAR"},
+        "promise": {"latency_ms": "VARCHAR", "low": "VARCHAR",
+        "high": "VARCHAR", "coverage": "VARCHAR", "origin": "VARCHAR", "percentile": "VARCHAR", "recommendation": "VARCHAR"}}}').data AS d
+    FROM batch WHERE type = 'assay.delivery.observed.v1'
+) LEFT JOIN model_name ON d.model.id = model_name.posted LEFT JOIN hardware_name ON d.hardware.id = hardware_name.posted
+ORDER BY position;
 
 -- name: dead_letters
 INSERT INTO dead_letter

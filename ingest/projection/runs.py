@@ -61,7 +61,8 @@ FROM (
     SELECT position, run_id
     FROM (SELECT position, context FROM main.measurement UNION ALL SELECT position, context FROM main.test) AS fact
     JOIN main.context ON fact.context = context.id
-    UNION ALL SELECT position, run_id FROM main.kernel_table
+    UNION ALL SELECT position, run_id FROM main.kernel_table UNION ALL SELECT position, run_id FROM main.variant
+    UNION ALL SELECT position, run_id FROM main.quality_comparison
 ) JOIN main.voided USING (position)
 WHERE position <= $at AND since <= $at AND coalesce(until > $at, true) AND run_id IN (SELECT unnest($runs)) GROUP BY run_id
 """
@@ -88,6 +89,8 @@ JOIN (
     FROM (SELECT event_id, context FROM main.measurement UNION ALL SELECT event_id, context FROM main.test) AS fact
     JOIN main.context ON fact.context = context.id
     UNION ALL SELECT event_id, run_id FROM main.kernel_table
+    UNION ALL SELECT DISTINCT event_id, run_id FROM main.variant
+    UNION ALL SELECT event_id, run_id FROM main.quality_comparison
 ) AS fact ON fact.event_id = try_cast(target_event_id AS UUID)
 WHERE retraction.position <= $at AND run_id = $run AND NOT EXISTS (
     FROM main.retraction AS undo WHERE undo.target_event_id = retraction.event_id AND undo.position <= $at

@@ -270,5 +270,8 @@ class State:
         }
 
     def _posted(self, kind: str) -> list[str]:
-        query = " UNION ".join(f"SELECT {kind}_id_posted FROM main.{table}" for table in POSTED[kind])
+        query = " UNION ".join(
+            f"SELECT {noun}_id_posted FROM main.{table} WHERE {noun}_id_posted IS NOT NULL"
+            for table, noun in POSTED[kind]
+        )
         return sorted(name for (name,) in self.cursor.execute(query).fetchall())

@@ -144,7 +144,7 @@ CREATE TABLE voided (
 COMMENT ON COLUMN voided.since IS 'position of the retraction; one row for each that names the fact';
 COMMENT ON COLUMN voided.until IS 'position of the event that undid it, or null';
 CREATE VIEW void AS SELECT position, since FROM voided WHERE until IS NULL;
-COMMENT ON COLUMN void.position IS 'position of the measurement or test';
+COMMENT ON COLUMN void.position IS 'position of the event that is void';
 COMMENT ON COLUMN void.since IS 'position of the retraction';
 
 CREATE TABLE model (
@@ -294,6 +294,57 @@ CREATE TABLE job_changed (
     recorded_at TIMESTAMPTZ NOT NULL,
     job VARCHAR NOT NULL, state VARCHAR NOT NULL, attempt BIGINT NOT NULL, worker VARCHAR, device VARCHAR, hardware VARCHAR,
     reason VARCHAR, run_ids VARCHAR[], exit_code BIGINT
+);
+
+-- A variant is an event; each of its forms is a row.
+CREATE TABLE variant (
+    position BIGINT NOT NULL, event_id UUID NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL, run_id VARCHAR NOT NULL,
+    model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL, base_id VARCHAR NOT NULL, base_id_posted VARCHAR NOT NULL,
+    category VARCHAR, family VARCHAR, task VARCHAR, model_parameters BIGINT, weights VARCHAR, recipe VARCHAR NOT NULL,
+    form VARCHAR NOT NULL, precision VARCHAR NOT NULL, quantization VARCHAR,
+    bytes BIGINT NOT NULL, total_bytes BIGINT NOT NULL, base_bytes BIGINT, digest VARCHAR NOT NULL, base_digest VARCHAR,
+    parameters JSON, tools JSON, calibration_name VARCHAR, calibration_digest VARCHAR, calibration_examples BIGINT,
+    environment_fingerprint VARCHAR, origin VARCHAR NOT NULL, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
+);
+
+CREATE TABLE quality_comparison (
+    position BIGINT NOT NULL, event_id UUID NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL, run_id VARCHAR NOT NULL,
+    model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL, base_id VARCHAR NOT NULL, base_id_posted VARCHAR NOT NULL,
+    hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_kind VARCHAR, hardware_count BIGINT NOT NULL,
+    platform VARCHAR NOT NULL, precision VARCHAR, runtime_name VARCHAR, runtime_version VARCHAR, compiled BOOLEAN,
+    options JSON, metric VARCHAR NOT NULL, unit VARCHAR NOT NULL, direction VARCHAR NOT NULL, examples BIGINT NOT NULL,
+    value DOUBLE NOT NULL, base_value DOUBLE NOT NULL, loss DOUBLE NOT NULL, loss_low DOUBLE NOT NULL,
+    loss_high DOUBLE NOT NULL, method VARCHAR NOT NULL, worse BIGINT, better BIGINT, p_value DOUBLE, evaluator VARCHAR,
+    data_name VARCHAR NOT NULL, data_digest VARCHAR NOT NULL, data_examples BIGINT NOT NULL,
+    distance_cosine DOUBLE, distance_max_absolute DOUBLE,
+    environment_fingerprint VARCHAR, origin VARCHAR NOT NULL, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
+);
+
+CREATE TABLE endpoint_change (
+    position BIGINT NOT NULL, event_id UUID NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL, endpoint VARCHAR NOT NULL, server VARCHAR NOT NULL, change VARCHAR NOT NULL,
+    model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL,
+    hardware_id VARCHAR, hardware_id_posted VARCHAR, hardware_count BIGINT,
+    platform VARCHAR, precision VARCHAR, runtime_name VARCHAR, runtime_version VARCHAR,
+    workers BIGINT, memory_bytes BIGINT, reason VARCHAR,
+    promise_latency_ms DOUBLE, promise_low_ms DOUBLE, promise_high_ms DOUBLE, promise_coverage DOUBLE,
+    promise_origin VARCHAR, promise_percentile VARCHAR, recommendation VARCHAR
+);
+
+CREATE TABLE delivery (
+    position BIGINT NOT NULL, event_id UUID NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL, endpoint VARCHAR NOT NULL, server VARCHAR NOT NULL,
+    model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL,
+    hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_count BIGINT NOT NULL,
+    platform VARCHAR NOT NULL, precision VARCHAR, runtime_name VARCHAR, runtime_version VARCHAR, workload JSON NOT NULL,
+    since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL, requests BIGINT NOT NULL, failures BIGINT NOT NULL,
+    verdict VARCHAR NOT NULL, reason VARCHAR, throughput_per_s DOUBLE,
+    latency_mean_ms DOUBLE, latency_p50_ms DOUBLE, latency_p90_ms DOUBLE, latency_p95_ms DOUBLE, latency_p99_ms DOUBLE,
+    latency_n BIGINT, request_mean_ms DOUBLE, request_p50_ms DOUBLE, request_p95_ms DOUBLE, request_p99_ms DOUBLE,
+    promise_latency_ms DOUBLE, promise_low_ms DOUBLE, promise_high_ms DOUBLE, promise_coverage DOUBLE,
+    promise_origin VARCHAR, promise_percentile VARCHAR, recommendation VARCHAR
 );
 
 -- A column of kernel timings as a list: one value a row, or `values` and how often each stands (`runs`), or one value for

@@ -10,20 +10,41 @@ from ingest.projection.statements import STANDING, VIEWS
 
 __all__ = ["POSTED", "state_at", "views_at"]
 
+_MODEL, _BASE, _HARDWARE = ("model", "model"), ("base", "model"), ("hardware", "hardware")
 _NAMED = {
-    "subject": ("model", "hardware"),
-    "model": ("model",),
-    "model_trace": ("model",),
-    "hardware_description": ("hardware",),
-    "price": ("hardware",),
-    "kernel_table": ("hardware",),
+    "subject": (_MODEL, _HARDWARE),
+    "model": (_MODEL,),
+    "model_trace": (_MODEL,),
+    "hardware_description": (_HARDWARE,),
+    "price": (_HARDWARE,),
+    "kernel_table": (_HARDWARE,),
+    "variant": (_MODEL, _BASE),
+    "quality_comparison": (_MODEL, _BASE, _HARDWARE),
+    "endpoint_change": (_MODEL, _HARDWARE),
+    "delivery": (_MODEL, _HARDWARE),
 }
-"""Tables whose rows hold canonical ids, which other aliases then made others."""
+"""Tables whose rows hold canonical ids, which other aliases then made others: the noun of each such column, and its kind."""
 POSTED = {
-    "model": ("model_part", "model", "model_trace"),
-    "hardware": ("hardware_part", "hardware_description", "price", "kernel_table"),
+    "model": tuple(
+        [("model_part", "model")]
+        + [
+            (table, noun)
+            for table, ids in _NAMED.items()
+            for noun, kind in ids
+            if kind == "model" and table != "subject"
+        ]
+    ),
+    "hardware": tuple(
+        [("hardware_part", "hardware")]
+        + [
+            (table, noun)
+            for table, ids in _NAMED.items()
+            for noun, kind in ids
+            if kind == "hardware" and table != "subject"
+        ]
+    ),
 }
-"""Tables that hold every id of a kind as it was posted."""
+"""Tables that hold every id of a kind as it was posted, each with the noun of its column."""
 _PLAIN = (
     "run",
     "run_end",
@@ -105,11 +126,11 @@ def _quoted(text: str) -> str:
 def _named(table: str, at: int, renamed: Mapping[str, Mapping[str, str]]) -> str:
     key = "id" if table == "subject" else "position"
     query = f"SELECT * FROM main.{table} WHERE {key} <= {at}"
-    changed = [kind for kind in _NAMED[table] if renamed[kind]]
-    for kind in changed:
+    changed = [(noun, kind) for noun, kind in _NAMED[table] if renamed[kind]]
+    for noun, kind in changed:
         query = (
-            f"SELECT rows.* REPLACE (coalesce(name.canonical, {kind}_id) AS {kind}_id) FROM ({query}) AS rows "
-            f"LEFT JOIN {kind}_then AS name ON {kind}_id_posted = name.posted"
+            f"SELECT rows.* REPLACE (coalesce(name.canonical, {noun}_id) AS {noun}_id) FROM ({query}) AS rows "
+            f"LEFT JOIN {kind}_then AS name ON {noun}_id_posted = name.posted"
         )
     return f"SELECT * REPLACE ({_KEY} AS configuration) FROM ({query})" if changed and table == "subject" else query
 

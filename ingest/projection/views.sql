@@ -167,6 +167,9 @@ FROM (
     SELECT 'trace', {'b': 2, 'p': position}, position, position, model_id, model_id_posted, category, family, task,
         parameters, architecture, NULL, 0, 0 FROM model_trace
     UNION ALL
+    SELECT 'variant', {'b': 0, 'p': position}, position, position, model_id, model_id_posted, category, family, task,
+        model_parameters, NULL, NULL, 0, 0 FROM variant ANTI JOIN void USING (position)
+    UNION ALL
     SELECT 'fact', {'b': basis, 'p': last_position}, first_position, last_position, model_id, model_id_posted, category,
         family, task, parameters, architecture, NULL, measurements, tests
     FROM (
@@ -630,6 +633,64 @@ SELECT
     CASE WHEN newest THEN exit_code END AS exit_code, plan, last_position, changed_at,
     position, event_id, source, time, recorded_at
 FROM joined;
+
+-- name: variants
+-- The newest event about a variant counts; it has a row for each form.
+SELECT
+    position, event_id::VARCHAR AS event_id, source, time, recorded_at, run_id, model_id, model_id_posted, base_id, base_id_posted,
+    category, family, weights, recipe, form, precision, quantization, bytes, total_bytes, base_bytes, digest, base_digest,
+    parameters, tools, calibration_name, calibration_digest, calibration_examples, environment_fingerprint,
+    origin, provenance_source, reference, licence
+FROM variant ANTI JOIN void USING (position)
+QUALIFY rank() OVER (PARTITION BY model_id ORDER BY position DESC) = 1;
+
+-- name: quality
+SELECT
+    position, event_id::VARCHAR AS event_id, source, time, recorded_at, run_id, model_id, model_id_posted, base_id, base_id_posted,
+    hardware_id, hardware_id_posted, hardware_kind, hardware_count, platform, precision, runtime_name, runtime_version,
+    compiled, options, metric, unit, direction, examples, value, base_value, loss, loss_low, loss_high, method, worse,
+    better, p_value, evaluator, data_name, data_digest, data_examples, distance_cosine, distance_max_absolute,
+    environment_fingerprint, origin, provenance_source, reference, licence
+FROM quality_comparison ANTI JOIN void USING (position)
+QUALIFY row_number() OVER (
+    PARTITION BY model_id, base_id, hardware_id, hardware_count, platform, precision, runtime_name, runtime_version, compiled,
+        options::VARCHAR, metric, evaluator, data_digest
+    ORDER BY position DESC
+) = 1;
+
+-- name: endpoints
+-- What an event does not say stays as it was said before.
+SELECT
+    endpoint, server,
+    CASE arg_max(change, position) FILTER (WHERE change <> 'scaled')
+        WHEN 'created' THEN 'creating' WHEN 'failed-over' THEN 'ready'
+        ELSE arg_max(change, position) FILTER (WHERE change <> 'scaled') END AS state,
+    arg_max(model_id, position) AS model_id, arg_max(model_id_posted, position) AS model_id_posted,
+    arg_max(platform, position) FILTER (WHERE platform IS NOT NULL) AS platform,
+    arg_max(precision, position) FILTER (WHERE platform IS NOT NULL) AS precision,
+    arg_max(hardware_id, position) FILTER (WHERE hardware_id IS NOT NULL) AS hardware_id,
+    arg_max(workers, position) FILTER (WHERE workers IS NOT NULL) AS workers,
+    arg_max(memory_bytes, position) FILTER (WHERE memory_bytes IS NOT NULL) AS memory_bytes,
+    arg_max_null(reason, position) AS reason,
+    arg_max(promise_latency_ms, position) FILTER (WHERE promise_latency_ms IS NOT NULL) AS promise_latency_ms,
+    arg_max(promise_low_ms, position) FILTER (WHERE promise_latency_ms IS NOT NULL) AS promise_low_ms,
+    arg_max(promise_high_ms, position) FILTER (WHERE promise_latency_ms IS NOT NULL) AS promise_high_ms,
+    arg_max(promise_coverage, position) FILTER (WHERE promise_latency_ms IS NOT NULL) AS promise_coverage,
+    arg_max(promise_origin, position) FILTER (WHERE promise_latency_ms IS NOT NULL) AS promise_origin,
+    arg_max(promise_percentile, position) FILTER (WHERE promise_latency_ms IS NOT NULL) AS promise_percentile,
+    arg_max_null(recommendation, position) FILTER (WHERE promise_latency_ms IS NOT NULL) AS recommendation,
+    arg_min(coalesce(time, recorded_at), position) AS first_at, arg_max(coalesce(time, recorded_at), position) AS changed_at,
+    count(*) AS changes,
+    min(position) AS position, max(position) AS last_position, arg_max(event_id, position)::VARCHAR AS event_id,
+    arg_max(source, position) AS source
+FROM endpoint_change ANTI JOIN void USING (position)
+GROUP BY endpoint, server;
+
+-- name: deliveries
+SELECT * REPLACE (event_id::VARCHAR AS event_id),
+    CASE promise_percentile WHEN 'p50' THEN latency_p50_ms WHEN 'p90' THEN latency_p90_ms WHEN 'p95' THEN latency_p95_ms
+        WHEN 'p99' THEN latency_p99_ms WHEN 'mean' THEN latency_mean_ms END AS delivered_ms
+FROM delivery ANTI JOIN void USING (position);
 
 -- name: dead_letters
 SELECT * FROM dead_letter;

@@ -13,6 +13,7 @@ from domain.configuration import Configuration, Execution, Hardware, Model, Runt
 from domain.errors import ProjectionBehind, ServiceUnavailable
 from ingest.projection import facts
 from ingest.projection.projector import Projection
+from tests import variants
 from tests.alerts import change, raised, stated
 from tests.conftest import append_raw
 from tests.jobs import job_event
@@ -100,6 +101,7 @@ def everything(build):
         build.kernels(hardware="one", run_id="run-2"),
         build.kernels(m=(8, 8), latency_ms=(0.1, 0.11), hardware="one"),
         build.retraction(event_id=timed["id"]),
+        *variants.changes(build),
     ]
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from domain.configuration import Configuration, Execution, Hardware, Model, Parallelism, Runtime, Workload
 from ingest.projection.fold import BATCH_SCHEMA, Folder, create
+from tests import variants
 from tests.alerts import change, raised, stated
 from tests.jobs import job_event
 
@@ -53,6 +54,12 @@ def projected(log: pa.Table, cuts: list[int]) -> duckdb.DuckDBPyConnection:
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
+VARIANT_EVENTS = (
+    lambda build, model, other: variants.variant(build, base=other, model=model, run_id=other),
+    lambda build, model, other: variants.quality(build, model, base=other, hardware=model, run_id=other),
+    lambda build, model, other: variants.endpoint(build, name=other, model={"id": model}, hardware={"id": model}),
+    lambda build, model, other: variants.delivery(build, name=other, model={"id": model}),
+)
 
 
 @st.composite
@@ -61,7 +68,19 @@ def logs(draw: st.DrawFn, build) -> list[dict[str, object] | str]:
     for _ in range(draw(st.integers(1, 14))):
         kind = draw(
             st.sampled_from(
-                ["measurement", "measurement", "test", "alias", "void", "run", "alert", "job", "unknown", "poison"]
+                [
+                    "measurement",
+                    "measurement",
+                    "test",
+                    "alias",
+                    "void",
+                    "run",
+                    "alert",
+                    "job",
+                    "variant",
+                    "unknown",
+                    "poison",
+                ]
             )
         )
         if kind == "measurement":
@@ -84,6 +103,8 @@ def logs(draw: st.DrawFn, build) -> list[dict[str, object] | str]:
         elif kind == "job":
             became = draw(st.sampled_from(["requested", "started", "failed", "finished", "cancelled"]))
             events.append(job_event(became, draw(NAMES)))
+        elif kind == "variant":
+            events.append(draw(st.sampled_from(VARIANT_EVENTS))(build, draw(NAMES), draw(NAMES)))
         elif kind == "unknown":
             events.append(build.event("acme.other.v1", {"x": draw(st.integers())}))
         else:
