@@ -128,7 +128,7 @@ def completed(row: Row) -> dict[str, Any]:
         "peak_memory_bytes_low": row.get("memory_low_bytes"),
         "peak_memory_bytes_high": row.get("memory_high_bytes"),
     }
-    apart = ["compiled" if row.get("compiled") else None, _many(row)]
+    apart = ["compiled" if row.get("compiled") else None, _many(row), _recipe(row)]
     if any(apart) and not row.get("distinct"):
         document["distinct"] = " · ".join(part for part in apart if part)
     runtime, version = str(row.get("runtime") or ""), str(row.get("runtime_version") or "")
@@ -266,6 +266,14 @@ def _met(option: RankedOption) -> str:
     return " ".join(
         f"{meet.constraint}={'' if meet.probability is None else meet.probability}" for meet in option.meets or ()
     )
+
+
+def _recipe(row: Row) -> str | None:
+    """The recipe of a variant, by what its entry says, or by its id: `base+int8-ptq.3f2a9c01`."""
+    variant = row.get("variant")
+    if isinstance(variant, str):
+        return variant.rpartition("+")[2].rpartition(".")[0]
+    return None if variant is None else str(variant["recipe"])
 
 
 def _many(row: Row) -> str | None:

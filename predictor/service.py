@@ -50,6 +50,7 @@ from predictor.learning.machines import Machines
 from predictor.learning.routes import Evaluation, chosen, routed
 from predictor.suggesting.question import SuggestQuestion
 from predictor.suggesting.suggestion import suggest
+from predictor.variants.evidence import read_variants
 
 __all__ = ["Answerer"]
 
@@ -95,7 +96,13 @@ class Answerer:
         request = question.checked()
         with self._tables(request.at) as tables:
             predictor, notes = self._current(tables)
-            existing = known_at(tables, request, predictor, notes, self._reading(tables))
+            reading = self._reading(tables)
+            existing = known_at(tables, request, predictor, notes, reading)
+            book = reading.of(
+                ("variants", existing.model, request.mode),
+                lambda: read_variants(tables, existing.model, request.mode),
+            )
+            existing = msgspec.structs.replace(existing, variants=book)
             identity = answer_id(request.identity(), existing.position, predictor.digest, SCHEMA_VERSION)
             return answer(request, existing, identity)
 

@@ -16,6 +16,7 @@ __all__ = [
     "NUMBERS",
     "OBJECTIVE",
     "PART",
+    "POINTS",
     "WORDS",
     "as_json",
     "engined",
@@ -134,6 +135,23 @@ class Amounts(click.ParamType[list[float]]):
         return amounts
 
 
+class Points(click.ParamType[float]):
+    """`0.5pt`: percentage points, 0 to 100; the unit may be left out."""
+
+    name = "POINTS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the points; anything else is wrong usage."""
+        text = str(value).strip().lower().removesuffix("pt").strip()
+        try:
+            points = float(text)
+        except ValueError:
+            self.fail(f"{value!r} is no number of percentage points; write 0.5pt", param, ctx)
+        if not 0 <= points <= 100:
+            self.fail(f"{value!r}: between 0 and 100 points", param, ctx)
+        return points
+
+
 class State(click.ParamType[int | str]):
     """`184203` or `release 1.4`: a position of the log, or the name that `assay snapshot create` gave to one."""
 
@@ -173,6 +191,7 @@ BATCHES = Batches()
 OBJECTIVE = Objective()
 DEVICE = DeviceAtHand()
 AMOUNTS = Amounts()
+POINTS = Points()
 AS_OF = State()
 
 

@@ -78,6 +78,7 @@ from domain.answers.recommendation import (
     Sizes,
     Workload,
 )
+from domain.answers.variants import OptionVariant, QualityLoss
 from domain.canonical import canonical
 
 __all__ = [
@@ -123,10 +124,12 @@ __all__ = [
     "NextRun",
     "OpenQuestions",
     "OperatorTime",
+    "OptionVariant",
     "OutputError",
     "Part",
     "Pick",
     "Prediction",
+    "QualityLoss",
     "RankedOption",
     "Reach",
     "Recommendation",

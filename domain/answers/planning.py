@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from domain.answers.explanation import NULL
 from domain.answers.recommendation import Met, OutputError, Sizes, Workload
 
 __all__ = [
@@ -39,20 +40,22 @@ __all__ = [
 ]
 
 
-class Exclusion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Exclusion(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What was left out of an answer, by which rule, with its figures or events.
 
-    `over` is how many times more memory it needs than there is.
+    `over` is how many times more memory it needs than there is. `variant` is the id of the variant that it is; absent for the
+    model itself.
     """
 
     hardware: str
     platform: str | None
     rule: str
-    precision: str | None = None
-    batch_size: int | None = None
-    detail: str | None = None
-    evidence: tuple[str, ...] = ()
-    over: float | None = None
+    precision: str | None = NULL
+    batch_size: int | None = NULL
+    detail: str | None = NULL
+    evidence: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
+    over: float | None = NULL
+    variant: str | None = None
 
 
 class Longest(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from domain.answers.explanation import NULL, Breakdown, BriefExplanation, Explanation
+from domain.answers.variants import OptionVariant, QualityLoss
 
 __all__ = [
     "AbstainedPrediction",
@@ -140,7 +141,9 @@ class Figures(Sizes, frozen=True, kw_only=True):
     `interval_covered` says whether measurement supports the interval of the latency. Energy has a basis and a verdict of
     its own. `meets_all` is the probability that all limits are met. `n` counts samples of the newest run, `runs` the runs.
     `on_front` says that no other option beats it in both axes of the front. `offloaded_layers` of a language model stay in
-    the host's memory and take `host_memory_bytes` of it; null where all are on the device.
+    the host's memory and take `host_memory_bytes` of it; null where all are on the device. `variant` is what a variant of the
+    model was made by, what it weighs and costs in quality; `quality` what the precision of the model itself costs. Both are
+    absent where they are not known.
     """
 
     hardware_count: int = NULL
@@ -206,6 +209,13 @@ class Figures(Sizes, frozen=True, kw_only=True):
     bottleneck: str | None = NULL
     on_front: bool = NULL
     why_above_next: str | None = NULL
+    variant: OptionVariant | None = None
+    quality: QualityLoss | None = None
+
+    @property
+    def quality_loss(self) -> QualityLoss | None:
+        """What the option costs in quality; None where nobody evaluated it."""
+        return self.quality if self.variant is None else self.variant.quality
 
 
 class RankedOption(Figures, frozen=True, kw_only=True):
@@ -239,8 +249,8 @@ class Pick(msgspec.Struct, frozen=True, kw_only=True):
     next_hardware: str | None
 
 
-class FrontOption(msgspec.Struct, frozen=True, kw_only=True):
-    """An option that no other beats in both axes, by its rank."""
+class FrontOption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An option that no other beats in both axes, by its rank; `variant` is the id of a variant, absent for the model itself."""
 
     rank: int
     hardware: str
@@ -254,6 +264,7 @@ class FrontOption(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms_high: float | None
     throughput_per_s: float | None
     usd_per_million: float | None
+    variant: str | None = None
 
 
 class Front(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,8 +274,11 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     options: list[FrontOption]
 
 
-class Rung(msgspec.Struct, frozen=True, kw_only=True):
-    """A device that will do, with what it would run; latencies in ms, None where the interval is not known."""
+class Rung(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A device that will do, with what it would run; latencies in ms, None where the interval is not known.
+
+    `variant` is the id of the variant of the model that it would run; absent for the model itself.
+    """
 
     name: str
     hardware: str
@@ -272,11 +286,12 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
     precision: str
     basis: str
     configuration: str
-    latency_ms: float | None = None
-    latency_ms_low: float | None = None
-    latency_ms_high: float | None = None
-    batch_size: int | None = None
-    compiled: bool = False
+    latency_ms: float | None = NULL
+    latency_ms_low: float | None = NULL
+    latency_ms_high: float | None = NULL
+    batch_size: int | None = NULL
+    compiled: bool = msgspec.field(default_factory=lambda: False)
+    variant: str | None = None
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,8 +309,11 @@ class AtHand(msgspec.Struct, frozen=True, kw_only=True):
     left_out: list[LeftOut]
 
 
-class ExcludedConfigurations(msgspec.Struct, frozen=True, kw_only=True):
-    """Configurations of one device and platform that one rule left out; the detail is that of the closest."""
+class ExcludedConfigurations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Configurations of one device and platform that one rule left out; the detail is that of the closest.
+
+    `variant` is the id of the variant that they are of; absent for the model itself.
+    """
 
     hardware: str
     platform: str | None
@@ -304,6 +322,7 @@ class ExcludedConfigurations(msgspec.Struct, frozen=True, kw_only=True):
     precisions: list[str]
     batch_sizes: list[int]
     evidence: list[str]
+    variant: str | None = None
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):

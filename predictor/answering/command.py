@@ -17,19 +17,34 @@ _ASKED = {("cpu", "onnxruntime"): "onnxruntime", ("cuda", "onnxruntime"): "onnxr
 def command_of(context: AnswerContext, option: Option, mode: str = "inference") -> str:
     """Return how `assay bench` measures an option."""
     platform = _ASKED.get((option.platform, option.runtime or ""), option.platform)
-    return _command(context, platform, option.precision, option.batch_size, option.compiled, mode)
+    model = option.variant.model if option.variant else context.model
+    return _command(context, platform, option.precision, option.batch_size, option.compiled, mode, model)
 
 
 def verify_command(context: AnswerContext, option: Option, mode: str = "inference") -> str:
     """Return how `assay verify` compares the outputs of an option with those of fp32 on the CPU."""
     platform = _ASKED.get((option.platform, option.runtime or ""), option.platform)
-    words = ["assay verify", context.model, "--platform", platform, "--precision", option.precision]
+    words = [
+        "assay verify",
+        option.variant.model if option.variant else context.model,
+        "--platform",
+        platform,
+        "--precision",
+        option.precision,
+    ]
     return " ".join(words + (["--mode", mode] if mode != "inference" else []))
 
 
 def predict_command(context: AnswerContext, question: Question, option: Option) -> str:
     """Return how `assay predict` asks about an option, with the sizes of a question."""
-    words = ["assay predict", context.model, "--hardware", option.hardware, "--platform", option.platform]
+    words = [
+        "assay predict",
+        option.variant.model if option.variant else context.model,
+        "--hardware",
+        option.hardware,
+        "--platform",
+        option.platform,
+    ]
     words += ["--precision", option.precision]
     if option.concurrency is not None and question.concurrency is not None:
         words += ["--concurrency", str(question.concurrency)]
@@ -60,9 +75,15 @@ def first_command(context: AnswerContext, question: Question) -> str:
 
 
 def _command(
-    context: AnswerContext, platform: str, precision: str, batch_size: int | None, compiled: bool, mode: str
+    context: AnswerContext,
+    platform: str,
+    precision: str,
+    batch_size: int | None,
+    compiled: bool,
+    mode: str,
+    model: str | None = None,
 ) -> str:
-    words = ["assay bench", context.model, "--platform", platform, "--precision", precision]
+    words = ["assay bench", model or context.model, "--platform", platform, "--precision", precision]
     if batch_size is not None:
         words += ["--batch-sizes", str(batch_size)]
     if compiled:

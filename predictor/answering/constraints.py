@@ -82,10 +82,14 @@ class Constraint(NamedTuple):
         """Return the same of a value that is at hand."""
         if value is None or (self.at_least and value <= 0):
             return math.inf
+        if self.limit <= 0:
+            return 1.0 if value <= self.limit else math.inf
         return max(1.0, self.limit / value if self.at_least else value / self.limit)
 
     def describe(self, option: Option) -> str:
         """Return the figure against the limit in words."""
+        if self.name == "max_quality_loss_pt":
+            return _quality_told(option, self.limit)
         figure = self.of(option)
         if figure.value is None:
             return "the figure is not known"
@@ -128,6 +132,28 @@ def memory(option: Option) -> Figure:
     return Figure(_mb(option.peak_memory_bytes), _mb(option.memory_low_bytes), _mb(option.memory_high_bytes))
 
 
+def _quality_loss(option: Option) -> Figure:
+    """Return the upper end of the loss in points: what the data do not rule out counts."""
+    if option.is_reference:
+        return Figure(0.0, exact=True)
+    loss = option.quality
+    return Figure(None) if loss is None or loss.unit != "pt" else Figure(loss.high, exact=True)
+
+
+def _quality_told(option: Option, limit: float) -> str:
+    loss = option.quality
+    if loss is None:
+        made = option.variant
+        command = "" if made is None else f": assay compress {made.base} --recipe {made.recipe} --eval DATA"
+        return f"its quality was never evaluated{command}"
+    if loss.unit != "pt":
+        return f"its loss is known in {loss.unit} of {loss.metric} alone: {loss.text()}"
+    needed = loss.examples_needed(limit)
+    if needed is None:
+        return f"it loses {loss.text()} against {limit:g}"
+    return f"it loses {loss.text()}: too few examples to show {limit:g}, about {needed:,} would be needed"
+
+
 def _mb(value: float | None) -> float | None:
     return None if value is None else value / 1e6
 
@@ -144,4 +170,6 @@ _OF: dict[str, tuple[str, Callable[[Option], Figure]]] = {
     "max_memory_mb": ("MB", memory),
     "max_power_w": ("W", lambda item: Figure(item.rated_power_w, exact=True)),
     "max_usd_per_hour": ("USD/h", lambda item: Figure(item.usd_per_hour, exact=True)),
+    "max_quality_loss_pt": ("pt", _quality_loss),
+    "max_size_mb": ("MB", lambda item: Figure(_mb(item.size_bytes), exact=True)),
 }

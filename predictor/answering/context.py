@@ -17,6 +17,7 @@ from predictor.artifact.artifact import Predictor
 from predictor.artifact.energy import EnergyModel
 from predictor.features.traces import Trace
 from predictor.learning.siblings import Siblings
+from predictor.variants.evidence import VariantBook
 
 __all__ = ["AnswerContext"]
 
@@ -60,6 +61,8 @@ class AnswerContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What was made for other questions at this position."""
     energy: EnergyModel | None = None
     """What devices draw at work, where any was measured."""
+    variants: VariantBook | None = None
+    """The variants of the model, where any are known and the question may be answered with one."""
 
     def blind(self) -> AnswerContext:
         """Return the same without a measurement of the model."""

@@ -26,11 +26,13 @@ FARTHEST, HALVINGS = 1e6, 40
 
 
 def merged(excluded: Sequence[Exclusion]) -> list[ExcludedConfigurations]:
-    """Return one entry a device, platform and rule; the detail is that of the closest: least over, else the first."""
-    groups: dict[tuple[str, str | None, str], list[Exclusion]] = {}
+    """Return one entry a device, platform, rule and variant; the detail is that of the closest: least over, else the first."""
+    groups: dict[tuple[str, str | None, str, str | None], list[Exclusion]] = {}
     for item in excluded:
-        groups.setdefault((item.hardware, item.platform, item.rule), []).append(item)
-    return [_merged(groups[key]) for key in sorted(groups, key=lambda key: (key[2], key[0], key[1] or ""))]
+        groups.setdefault((item.hardware, item.platform, item.rule, item.variant), []).append(item)
+    return [
+        _merged(groups[key]) for key in sorted(groups, key=lambda key: (key[2], key[0], key[1] or "", key[3] or ""))
+    ]
 
 
 def _merged(items: Sequence[Exclusion]) -> ExcludedConfigurations:
@@ -46,6 +48,7 @@ def _merged(items: Sequence[Exclusion]) -> ExcludedConfigurations:
         precisions=sorted({item.precision for item in items if item.precision is not None}),
         batch_sizes=sorted({item.batch_size for item in items if item.batch_size is not None}),
         evidence=evidence,
+        variant=first.variant,
     )
 
 
@@ -154,7 +157,7 @@ def abstention(question: Question, context: AnswerContext, left: Left, excluded:
         over = distance(option, question, constraints)
         times = f"; {over:.3g} times over" if over > 1 else ""
         return (
-            f"Nothing meets {why.rule}. The closest is {option.platform} {option.precision}{_at(option)} "
+            f"Nothing meets {why.rule}. The closest is {_what(option)}{option.platform} {option.precision}{_at(option)} "
             f"on {option.hardware} ({why.detail}{times}; {option.basis})."
         )
     if question.hardware == "own" and not context.own:
@@ -178,6 +181,10 @@ def abstention(question: Question, context: AnswerContext, left: Left, excluded:
             f"predicted. {measure}"
         )
     return f"No device that is asked for runs this platform or precision. {measure}"
+
+
+def _what(option: Option) -> str:
+    return "" if option.variant is None else f"{option.variant.model} in "
 
 
 def _at(option: Option) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from domain.answers import Chances, Sizes
+from domain.answers import Chances, OptionVariant, QualityLoss, Sizes
 from domain.canonical import canonical, drop_nulls
 from domain.configuration import configuration_key
 from predictor.answering.prices import Hour
@@ -87,6 +87,11 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     position: int = 0
     measured_at: datetime | None = None
     chances: Chances | None = None
+    variant: OptionVariant | None = None
+    quality: QualityLoss | None = None
+    is_reference: bool = False
+    """Whether it is the model itself in fp32, with which quality is compared."""
+    size_bytes: int | None = None
 
     @property
     def usd_per_million(self) -> float | None:

@@ -17,7 +17,17 @@ from domain.vocabulary import MODES, PRECISIONS, STORED_ONLY, WEIGHT_BITS, platf
 from predictor.answering.option import SIZE_NAMES
 from predictor.general.inputs import TRACED_RUNTIMES
 
-__all__ = ["LIMITS", "OBJECTIVES", "OF_ENGINES", "PERCENTILES", "Device", "Offload", "PredictQuestion", "Question"]
+__all__ = [
+    "LIMITS",
+    "OBJECTIVES",
+    "OF_ENGINES",
+    "OF_VARIANTS",
+    "PERCENTILES",
+    "Device",
+    "Offload",
+    "PredictQuestion",
+    "Question",
+]
 
 OBJECTIVES = ("latency", "throughput", "cost", "energy", "memory")
 PERCENTILES = ("p50", "p90", "p95", "p99")
@@ -28,6 +38,8 @@ TOP_LIMIT = 1000
 MOST_DEVICES = 64
 OF_ENGINES = ("config", "runtime", "offload", "host_memory_mb", "host_bandwidth_gb_per_s")
 """Members that a question has only where it says them."""
+OF_VARIANTS = ("max_quality_loss_pt", "max_size_mb")
+"""The same of limits that are about variants of a model."""
 LIMITS = (
     "max_latency_ms",
     "max_ttft_ms",
@@ -37,6 +49,8 @@ LIMITS = (
     "max_memory_mb",
     "max_power_w",
     "max_usd_per_hour",
+    "max_quality_loss_pt",
+    "max_size_mb",
 )
 """The fields that bound an answer, in the order in which they are checked and reported."""
 
@@ -71,7 +85,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `hardware` is `all` (whatever is known), `own` (described or measured by our runner) or slugs; `devices` in its place
     are those at hand, one of which is to be used now. Empty lists do not restrict. `objective` is a name, or names with
     weights. `max_memory_mb` is in 10^6 bytes and of one device; `max_power_w` is what the devices are rated for;
-    `max_usd_per_hour` is for the machines that hold all `count` devices. Constraints must be met with a probability of `confidence`.
+    `max_usd_per_hour` is for the machines that hold all `count` devices. `max_quality_loss_pt` is in percentage points of the
+    metric that somebody evaluated, to be met by the upper end of the 95 % interval; `max_size_mb` is of the files on disk. Constraints must be met with a probability of `confidence`.
     `call` is `usual`, what a user of the model means by one call (`domain.calls`), or a single `forward` pass.
     `compiled` is true, false, `any` of the two where both are known, or the `usual` one of a device and platform.
     `per_hardware` ranks devices: the best configuration of each alone, whatever its platform, precision, batch or number. `count` is a number of devices that work side by side; without it a measurement may have any, a prediction has one.
@@ -98,6 +113,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_memory_mb: float | None = None
     max_power_w: float | None = None
     max_usd_per_hour: float | None = None
+    max_quality_loss_pt: float | None = None
+    max_size_mb: float | None = None
     confidence: float = 0.8
     hardware: str | list[str] = "all"
     devices: list[Device] = []
@@ -280,7 +297,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         document = msgspec.to_builtins(self)
         document.pop("record")
         document.pop("as_of")
-        return {name: value for name, value in document.items() if value or name not in OF_ENGINES}
+        return {
+            name: value
+            for name, value in document.items()
+            if (value or name not in OF_ENGINES) and (value is not None or name not in OF_VARIANTS)
+        }
 
 
 class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -406,9 +427,20 @@ def _one_of(value: str, names: tuple[str, ...], field: str) -> None:
 def _bound(value: float | None, field: str) -> None:
     if value is None:
         return
-    if not math.isfinite(value) or value <= 0:
+    if field == "max_quality_loss_pt":
+        _points(value)
+    elif not math.isfinite(value) or value <= 0:
         raise ImpossibleConstraint(
             f"{value:g} can never be met.", field=field, remedy="Give a positive number, or leave it out."
+        )
+
+
+def _points(value: float) -> None:
+    if not (math.isfinite(value) and 0 <= value <= 100):
+        raise ImpossibleConstraint(
+            f"{value:g} is no loss in percentage points.",
+            field="max_quality_loss_pt",
+            remedy="Give 0 (no loss at all) to 100, for example 0.5.",
         )
 
 

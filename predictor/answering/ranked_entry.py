@@ -128,6 +128,8 @@ def entry(
         tied_with=tied_with,
         on_front=on_front,
         why_above_next=compared(option, below, question.objective),
+        variant=option.variant,
+        quality=None if option.variant else option.quality,
     )
     limits = _limits(document, context)
     if context.trace is None or limits is None:

@@ -59,6 +59,7 @@ def constrained(options: Sequence[Option], question: Question) -> tuple[list[Opt
                     rule=rule,
                     detail=detail,
                     evidence=option.evidence[:5],
+                    variant=option.variant.model if option.variant else None,
                 ),
             )
         )
@@ -112,10 +113,12 @@ def ordered(options: Sequence[Option], objective: Objective) -> list[Option]:
 
 
 def best_of_each(ranked: Sequence[Option]) -> list[Option]:
-    """Return the first option of each hardware."""
-    best: dict[str, Option] = {}
+    """Return the first option of each hardware: of the model itself, and of its variants where one stands before it."""
+    best: dict[tuple[str, bool], Option] = {}
     for option in ranked:
-        best.setdefault(option.hardware, option)
+        compressed = option.variant is not None
+        if not compressed or (option.hardware, False) not in best:
+            best.setdefault((option.hardware, compressed), option)
     return list(best.values())
 
 

@@ -5,7 +5,7 @@ A pure function of its inputs: no clock, no reading. The same known facts and qu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -48,6 +48,7 @@ from predictor.answering.serving_options import served_options
 from predictor.failure_rates.odds import with_memory
 from predictor.general.inputs import TRACED_RUNTIMES
 from predictor.memory.needs import usable_bytes
+from predictor.variants.evidence import with_quality
 
 __all__ = ["AnswerContext", "answer", "at_hand", "measured_options", "next_runs", "unfit"]
 
@@ -179,6 +180,7 @@ def _held(
             rule="not at hand" if tight is None else tight.name,
             detail="no device at hand has this platform" if tight is None else tight.describe(option),
             evidence=option.evidence[:5],
+            variant=option.variant.model if option.variant else None,
         )
         left.append((option, exclusion))
     return kept, left
@@ -223,6 +225,7 @@ def _rung(device: Device, option: Option, question: Question, context: AnswerCon
         latency_ms_high=figures(option.high_ms),
         basis=option.basis,
         configuration=option.configuration(context.model, question.mode, context.sizes),
+        variant=option.variant.model if option.variant else None,
     )
 
 
@@ -249,7 +252,10 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
     constraints = constraints_of(question)
     measured = measured_options(question, context)
     predicted, excluded = _kept(question, context, measured)
-    priced = rated(_rated([*measured, *predicted], context), context.call)
+    options = [*measured, *_of_variants(question, context), *predicted]
+    parameters = None if context.trace is None else context.trace.parameters
+    options = with_quality(options, context.model, context.variants, question, parameters)
+    priced = rated(_rated(options, context), context.call)
     if context.energy is not None:
         priced = [powered(option, context) for option in priced]
     kept, left = constrained(priced, question)
@@ -329,28 +335,40 @@ def _brief(option: Option, rank: int) -> FrontOption:
         latency_ms_high=figures(option.high_ms),
         throughput_per_s=figures(option.throughput_per_s),
         usd_per_million=figures(option.usd_per_million),
+        variant=option.variant.model if option.variant else None,
     )
 
 
 def measured_options(question: Question, context: AnswerContext) -> list[Option]:
-    """Return the options of an answer that somebody measured."""
-    devices = {*(spec.id for spec in context.specs), *context.unspecified}
+    """Return the options of the model itself that somebody measured."""
     options = options_from_rows(
         context.rows, context.sizes, question.percentile, context.usual, unsaid=context.call.of_unsaid_rows
     )
     if context.call.composed and question.percentile == "p50" and question.mode == "inference":
         options += composed_options(context.parts, context.rows, context.call, context.model)
-    return [
-        option
-        for option in options
-        if (not context.restricted or option.hardware in devices)
+    return list(filter(_asked_for(question, context), options))
+
+
+def _of_variants(question: Question, context: AnswerContext) -> list[Option]:
+    """Return the measured options of variants: for devices at hand, which run the model itself, only where a limit is of them."""
+    limited = question.max_quality_loss_pt is not None or question.max_size_mb is not None
+    if context.variants is None or (question.devices and not limited):
+        return []
+    asked = _asked_for(question, context)
+    return context.variants.options(question.percentile, context.sizes, context.usual, asked)
+
+
+def _asked_for(question: Question, context: AnswerContext) -> Callable[[Option], bool]:
+    devices = {*(spec.id for spec in context.specs), *context.unspecified}
+    return lambda option: (
+        (not context.restricted or option.hardware in devices)
         and (not question.platform or option.platform in question.platform)
         and (not question.precision or option.precision in question.precision)
         and (not question.batch_sizes or option.batch_size in question.batch_sizes or option.concurrency is not None)
         and question.compiled in ("any", "usual", option.compiled)
         and question.count in (None, option.count)
         and (question.runtime not in TRACED_RUNTIMES or option.runtime == question.runtime)
-    ]
+    )
 
 
 def _kept(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from domain.errors import AssayError, ImpossibleConstraint, UsageError
-from predictor.answering.question import Question
+from predictor.answering.question import OF_VARIANTS, Question
 from predictor.memory.needs import HEADROOM
 
 __all__ = ["MACHINES_LIMIT", "RATES", "FleetQuestion", "Load", "Own"]
@@ -17,7 +17,10 @@ RATES = ("items_per_s", "requests_per_s", "tokens_per_s")
 LOADS_LIMIT = 9
 MACHINES_LIMIT = 10_000
 """A plan has no more than these, whatever it is for."""
-_OF_THE_FLEET = ("as_of", "record", "top", "objective", "devices", "count", "regions", "providers", "spot")
+_OF_THE_FLEET = (
+    *("as_of", "record", "top", "objective", "devices", "count", "regions", "providers", "spot"),
+    *OF_VARIANTS,
+)
 """Members of a question that a load cannot have of its own."""
 
 
@@ -156,7 +159,7 @@ class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         document: dict[str, Any] = msgspec.to_builtins(self)
         document.pop("as_of")
         for load in document["loads"]:
-            for name in ("as_of", "record"):
+            for name in ("as_of", "record", *OF_VARIANTS):
                 load.pop(name)
         return document
 

@@ -38,6 +38,8 @@ _IRRELEVANT: dict[str, Any] = {
     "max_latency_ms": None,
     "max_memory_mb": None,
     "max_usd_per_hour": None,
+    "max_quality_loss_pt": None,
+    "max_size_mb": None,
     "min_throughput_per_s": None,
     "max_ttft_ms": None,
     "max_tpot_ms": None,

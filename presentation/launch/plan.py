@@ -89,14 +89,14 @@ def plan_of(answer: Recommendation) -> Plan:
         assumed.append("the driver is xe; with the older i915 the resource is gpu.intel.com/i915")
     if answer.call is not None and answer.call.assumed:
         assumed.append(answer.call.assumed)
-    if answer.model.startswith("local/"):
-        assumed.append(f"the files of {answer.model} are where the command runs")
+    if answer.model.startswith("local/") or option.variant is not None:
+        assumed.append(f"the files of {_runs(answer, option)} are where the command runs")
     if option.hardware.endswith("-igpu"):
         assumed.append("the GPU is part of the processor, and the node has no other")
     devices = option.hardware_count or 1
     return Plan(
-        name=slug(answer.model),
-        model=answer.model,
+        name=slug(_runs(answer, option)),
+        model=_runs(answer, option),
         option=option,
         command=command,
         devices=devices,
@@ -108,6 +108,11 @@ def plan_of(answer: Recommendation) -> Plan:
         comments=(*_comments(answer, option), *_price_comments(option)),
         assumed=tuple(assumed),
     )
+
+
+def _runs(answer: Recommendation, option: RankedOption) -> str:
+    """The model that the option runs: a variant of it has an id of its own."""
+    return answer.model if option.variant is None else option.variant.model
 
 
 def machine_of(plan: Plan, form: str) -> HourPrice:
@@ -141,8 +146,8 @@ def _command(answer: Recommendation, option: RankedOption) -> Command:
                 remedy="Ask with --runtime vllm, sglang, tensorrt-llm, llama.cpp, openvino or transformers.",
             )
         tokens = (answer.workload.input_tokens or 0) + (answer.workload.output_tokens or 0)
-        return serve(engine.name, answer.model, option, tokens or None)
-    return bench(answer.model, option)
+        return serve(engine.name, _runs(answer, option), option, tokens or None)
+    return bench(_runs(answer, option), option)
 
 
 def _comments(answer: Recommendation, option: RankedOption) -> list[str]:
@@ -156,7 +161,7 @@ def _comments(answer: Recommendation, option: RankedOption) -> list[str]:
         runs += f", batch {option.batch_size}"
     basis = evidence_words(option.basis, option.origin)
     lines = [
-        f"{answer.model} on {device_name(option.hardware, option.hardware_count)}: {runs}.",
+        f"{_runs(answer, option)} on {device_name(option.hardware, option.hardware_count)}: {runs}.",
         f"Answer {answer.id} of Assay, rank 1, at position {answer.position}, predictor {answer.predictor}.",
         f"Expected: {_figures(answer, option)} ({_interval(answer, option)}).",
         f"Basis: {'' if option.why.startswith(basis) else f'{basis}, '}{option.why}.",

@@ -199,6 +199,8 @@ def _bounds(name: str, option: click.Parameter | None) -> dict[str, float]:
         return {"minimum": 1, "maximum": TOP_LIMIT}
     if name == "confidence":
         return {"minimum": 0.5, "exclusiveMaximum": 1}
+    if name == "max_quality_loss_pt":
+        return {"minimum": 0, "maximum": 100}
     if name in LIMITS or name in SIZE_NAMES or name == "concurrency":
         return {"exclusiveMinimum": 0}
     if isinstance(kind, click.IntRange) and kind.min is not None and name != "limit":

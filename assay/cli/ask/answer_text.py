@@ -14,6 +14,7 @@ from domain.answers import Call, HourPrice, Met, Recommendation
 from presentation import formatting
 from presentation.answer_words import pick_words, short_name
 from presentation.call_rates import call_line
+from presentation.variant_words import variant_line
 
 __all__ = ["tell_answer"]
 
@@ -76,6 +77,12 @@ def _tell_ranked(answer: Recommendation, top: int | None) -> None:
         console.print("[dim]= too close to call with the one above it[/dim]")
     if any(row.basis == "roofline" for row in shown):
         console.print("[dim]specs only: an estimate from the data sheet, by its unfavourable end[/dim]")
+    lines: dict[str, str] = {}
+    for row in shown:
+        if row.variant is not None and (line := variant_line(row)):
+            lines.setdefault(row.variant.model, line)
+    for line in lines.values():
+        console.print(f"[dim]{escape(line)}[/dim]", soft_wrap=True)
 
 
 def _tell_reasons(answer: Recommendation, top: int | None) -> None:

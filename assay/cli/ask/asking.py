@@ -14,7 +14,19 @@ import rich_click as click
 from assay.cli.ask.answer_text import tell_answer
 from assay.cli.ask.prediction_text import prediction_lines, tell_explanation, tell_faster
 from assay.cli.measure.tracing import SIZES, is_onnx, trace_events
-from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, engined, modelled, served, verbose
+from assay.cli.options import (
+    AS_OF,
+    BATCHES,
+    DEVICE,
+    OBJECTIVE,
+    POINTS,
+    WORDS,
+    as_json,
+    engined,
+    modelled,
+    served,
+    verbose,
+)
 from assay.cli.output import answers, complain, print_json, say
 from domain.answers import Explanation, Faster, Recommendation
 from domain.catalogues.language_config import is_decoder, read_config
@@ -42,6 +54,7 @@ Examples:
   assay recommend ./config.json --hardware nvidia-rtx-4090,apple-m4-max-gpu     # a language model by its sizes
   assay recommend llama3.1:70b --precision q4_k_m --runtime llama.cpp --offload
   assay recommend bert-base-uncased --hardware nvidia-l4 --all-configurations
+  assay recommend vit-base --max-quality-loss 0.5pt --max-size-mb 100      # its variants too; docs/variants.md
   assay recommend bert-base-uncased --provider aws --objective cost --format terraform > main.tf"""
 )
 @click.argument("model")
@@ -69,6 +82,14 @@ Examples:
 @click.option("--max-memory-mb", type=float, metavar="X", help="MB = 10^6 bytes, of one device.")
 @click.option("--max-power-w", type=float, metavar="X", help="What the devices are rated for.")
 @click.option("--max-usd-per-hour", type=float, metavar="X", help="US dollars, for all machines.")
+@click.option(
+    "--max-quality-loss",
+    "max_quality_loss_pt",
+    type=POINTS,
+    metavar="POINTS",
+    help="Of variants and precisions, for example 0.5pt: the upper end of the measured 95 % interval must be within it.",
+)
+@click.option("--max-size-mb", type=float, metavar="X", help="Of the model's files on disk, MB = 10^6 bytes.")
 @click.option(
     "--confidence",
     type=float,

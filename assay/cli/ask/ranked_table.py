@@ -13,12 +13,13 @@ from domain.answers import RankedOption, Recommendation
 from presentation import formatting
 from presentation.answer_words import evidence_words, price_unit, short_name, software_names, usd_per_unit
 from presentation.call_rates import rate_of
+from presentation.variant_words import option_loss, option_size, recipe_of
 
 __all__ = ["NOT_COVERED", "SEEN", "ranked_table"]
 
 SEEN = ("measured", "imported")
 LONGEST_NAME = 24
-SPARE = ("vs CPU", "request", "memory", "software", "precision", "platform")
+SPARE = ("size", "vs CPU", "request", "memory", "software", "precision", "platform")
 """Columns that give way in a narrow terminal, the first of them first."""
 NOT_COVERED = "~"
 """Marks an interval that no measurement has checked."""
@@ -88,8 +89,16 @@ def _columns(
         ]
     # Asked for by name, so that it has its place in a narrow terminal.
     middle += [_Column("energy", "right", _energy)] if energy else []
+    middle += [
+        _Column("variant", "fixed", recipe_of),
+        _Column("loss", "fixed", option_loss),
+        _Column("size", "right", option_size),
+    ]
+    compressed = any(row.variant for row in answer.ranked)
+    price = _Column(f"$/{unit.words}", "right", lambda row: dollars.show(usd_per_unit(row, unit)))
     last = [
-        _Column(f"$/{unit.words}", "right", lambda row: dollars.show(usd_per_unit(row, unit))),
+        # Beside what tells variants apart there is no room for it; --objective cost asks for it.
+        *([] if compressed and answer.question.get("objective") != "cost" else [price]),
         _Column("vs CPU", "right", _speedup),
         _Column("evidence", "fixed", _evidence),
     ]

@@ -55,6 +55,8 @@ LIMITS = {
     "max_gb": "Memory at most, GB",
     "min_per_s": "Items a second, at least",
     "max_w": "Rated power at most, W",
+    "max_loss": "Quality loss at most, points",
+    "max_mb": "Files at most, MB",
 }
 FIRST = {"model", "objective", "pct"}
 BOUNDS = {*LIMITS, "max_ttft", "max_tpot", "min_tokens", "confidence"}

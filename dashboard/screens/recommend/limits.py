@@ -29,6 +29,8 @@ _CHIPS = {
     "max_gb": "memory ≤ {:g} GB",
     "max_w": "power ≤ {:g} W",
     "max_usd": "price ≤ ${:g}/h",
+    "max_loss": "quality loss ≤ {:g} pt",
+    "max_mb": "files ≤ {:g} MB",
     "confidence": "sure to {:g}",
     "hw": "hardware: {}",
     "vendor": "vendor: {}",
@@ -68,6 +70,8 @@ _AMOUNTS: dict[str, Callable[[float | None], str]] = {
         formatting.MISSING if watts is None else f"{formatting.significant(watts)}{formatting.SPACE}W"
     ),
     "max_usd_per_hour": formatting.money,
+    "max_quality_loss_pt": lambda points: formatting.MISSING if points is None else f"{points:.3g} pt",
+    "max_size_mb": lambda mb: formatting.memory(None if mb is None else mb * 1e6),
 }
 _RULES = {
     "max_latency_ms": "latency",
@@ -78,8 +82,10 @@ _RULES = {
     "max_memory_mb": "memory",
     "max_power_w": "power",
     "max_usd_per_hour": "price of an hour",
+    "max_quality_loss_pt": "quality loss",
+    "max_size_mb": "size of files",
 }
-_EXACT = ("max_power_w", "max_usd_per_hour")
+_EXACT = ("max_power_w", "max_usd_per_hour", "max_quality_loss_pt", "max_size_mb")
 """Figures of a list or a data sheet: they meet a limit or they do not."""
 
 
@@ -212,7 +218,7 @@ def excluded_table(excluded: Sequence[ExcludedConfigurations]) -> pd.DataFrame:
             "Hardware": [_word(row.hardware) for row in excluded],
             "Platform": [_word(row.platform) for row in excluded],
             "Rule": [_rule(row.rule) for row in excluded],
-            "Detail": [_word(row.detail) for row in excluded],
+            "Detail": [_detail(row) for row in excluded],
             "Precision": [_listed(row.precisions) for row in excluded],
             "Batch": [_listed(row.batch_sizes) for row in excluded],
             "Evidence": [_listed(row.evidence) for row in excluded],
@@ -223,6 +229,10 @@ def excluded_table(excluded: Sequence[ExcludedConfigurations]) -> pd.DataFrame:
 def _example(row: ExcludedConfigurations) -> str:
     where = " · ".join(name for name in (row.hardware, row.platform) if name)
     return f"{where}: {_word(row.detail)}"
+
+
+def _detail(row: ExcludedConfigurations) -> str:
+    return f"{row.variant}: {row.detail}" if row.variant else _word(row.detail)
 
 
 def _rule(rule: str) -> str:

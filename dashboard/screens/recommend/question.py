@@ -63,6 +63,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     max_gb: float | None = None
     max_w: float | None = None
     max_usd: float | None = None
+    max_loss: float | None = None
+    max_mb: float | None = None
     confidence: float = 0.8
     hw: tuple[str, ...] = ("all",)
     device: tuple[str, ...] = ()
@@ -112,6 +114,13 @@ def _confidence(values: Sequence[str]) -> float:
     return confidence
 
 
+def _points(values: Sequence[str]) -> float:
+    points = 0.0 if values[-1].strip() in ("0", "0.0") else positive(values)
+    if points > 100:
+        raise ValueError("must be 0 to 100 percentage points")
+    return points
+
+
 def _at_hand(values: Sequence[str]) -> tuple[str, ...]:
     """Read devices as the command line has them, between commas."""
     at_hand = slugs(values)
@@ -151,6 +160,8 @@ _MEMBERS = {
     "max_gb": _Member(positive, "max_memory_mb"),
     "max_w": _Member(positive, "max_power_w"),
     "max_usd": _Member(positive, "max_usd_per_hour"),
+    "max_loss": _Member(_points, "max_quality_loss_pt", "--max-quality-loss"),
+    "max_mb": _Member(positive, "max_size_mb"),
     "confidence": _Member(_confidence, "confidence"),
     "hw": _Member(slugs, "hardware"),
     "device": _Member(_at_hand, "devices", "--device"),

@@ -83,6 +83,8 @@ def _lines(lines: Sequence[str]) -> None:
 
 def _checks(row: RankedRow) -> None:
     st.caption(escape(card.error_words(row)))
+    if variant := card.variant_words(row):
+        st.caption(escape(variant))
     explanation = row.get("explanation")
     if explanation:
         st.caption(escape(sentence_of(explanation["told"])))

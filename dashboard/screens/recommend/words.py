@@ -5,9 +5,13 @@ from __future__ import annotations
 from html import escape as html
 from typing import Any, TypedDict, cast
 
+import msgspec
+
+from domain.answers import OptionVariant, QualityLoss
 from presentation import formatting
 from presentation.charts import METRICS, Metric
 from presentation.palette import VERDICT_GLYPHS, badge
+from presentation.variant_words import variant_sentence
 
 __all__ = [
     "RankedRow",
@@ -24,6 +28,7 @@ __all__ = [
     "price_words",
     "shown",
     "title",
+    "variant_words",
 ]
 
 
@@ -94,6 +99,8 @@ class RankedRow(TypedDict, total=False):
     price: RankedPrice | None
     meets: list[RankedLimit]
     output_error: RankedError | None
+    variant: dict[str, Any] | None
+    quality: dict[str, Any] | None
     explanation: RankedExplanation | None
     basis: str
     origin: str | None
@@ -307,6 +314,14 @@ def error_words(row: RankedRow) -> str:
         if value is not None
     ]
     return f"Outputs against fp32 on the CPU: {', '.join(parts)} ({error['outcome']})"
+
+
+def variant_words(row: RankedRow) -> str | None:
+    """Say which variant a row is, its size and its loss of quality, or what the precision of the model itself costs."""
+    variant, quality = row.get("variant"), row.get("quality")
+    if variant:
+        return variant_sentence(msgspec.convert(variant, OptionVariant))
+    return None if not quality else f"This precision loses {msgspec.convert(quality, QualityLoss).text()}"
 
 
 def _parts(row: RankedRow) -> list[tuple[str, float]]:

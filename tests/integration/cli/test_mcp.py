@@ -138,7 +138,8 @@ def test_tools_have_typed_arguments_that_are_described_and_change_nothing(filled
     recommend = listed[0].input_schema["properties"]
     assert recommend["percentile"]["enum"] == ["p50", "p90", "p95", "p99"]
     assert recommend["objective"]["anyOf"][0]["enum"] == ["latency", "throughput", "cost", "energy", "memory"]
-    assert all(recommend[name]["exclusiveMinimum"] == 0 for name in LIMITS)
+    assert recommend["max_quality_loss_pt"]["minimum"] == 0
+    assert all(recommend[name]["exclusiveMinimum"] == 0 for name in LIMITS if name != "max_quality_loss_pt")
     assert listed[1].input_schema["required"] == ["model", "hardware", "platform", "precision"]
 
 
