@@ -206,6 +206,7 @@ def _of_tables() -> list[Router]:
     from api.routes.histories import alerts, reports
     from api.routes.links import page, routes
     from api.routes.sharing import bundles, peers, signers
+    from api.routes.variants import variants
 
     return [
         rows.router,
@@ -223,6 +224,7 @@ def _of_tables() -> list[Router]:
         fleets.router,
         service_overview.router,
         trends.router,
+        variants.router,
         regressions.router,
         reports.router,
         alerts.router,

@@ -141,10 +141,11 @@ def create_shipped_app(path: Path) -> Litestar:
         suggestions,
         trends,
     )
+    from api.routes.variants import variants
 
     modules = (
         rows, registry, comparisons, answers, suggestions, prices, compatibility, fleets, trends, regressions, matrix,
-        rooflines, operators, hardware_coverage,
+        rooflines, operators, hardware_coverage, variants,
     )  # fmt: skip
     app = Litestar(
         [module.router for module in modules],

@@ -81,6 +81,11 @@ def _hardware(name: str) -> dict[str, Any]:
     return {"id": name, "kind": "cpu", "count": 1}
 
 
+def _event(build: Any, type_: str, data: dict[str, Any]) -> Event:
+    event: Event = build.event(type_, data)
+    return event
+
+
 def variant(
     build: Any,
     recipe: str = "int8-ptq",
@@ -113,7 +118,7 @@ def variant(
         "provenance": _PROVENANCE,
         **more,
     }
-    return build.event(VARIANT_CREATED, data)
+    return _event(build, VARIANT_CREATED, data)
 
 
 def quality(
@@ -146,7 +151,7 @@ def quality(
         "provenance": _PROVENANCE,
         **more,
     }
-    return build.event(QUALITY_MEASURED, data)
+    return _event(build, QUALITY_MEASURED, data)
 
 
 def measured(
@@ -175,17 +180,17 @@ def measured(
         "validity": {"verdict": "valid", "reasons": []},
         "provenance": _PROVENANCE,
     }
-    return build.event(MEASUREMENT_RECORDED, data)
+    return _event(build, MEASUREMENT_RECORDED, data)
 
 
-def endpoint(build: Any, change: str = "ready", name: str = "digits", **more: Any) -> Event:
+def endpoint(build: Any, change: str = "ready", name: str = "digits", /, **more: Any) -> Event:
     """Return an event about a served model."""
     data = {"endpoint": name, "server": "server-1", "change": change, "model": _model(name_of("int8-ptq")), **more}
-    return build.event(ENDPOINT_CHANGED, data)
+    return _event(build, ENDPOINT_CHANGED, data)
 
 
-PROMISE = {"latency_ms": 12.1, "low": 11.4, "high": 13.0, "coverage": 0.8, "origin": "measured"}
-PLACED = {"execution": _execution("openvino", "int8"), "hardware": _hardware(HARDWARE)}
+PROMISE: dict[str, Any] = {"latency_ms": 12.1, "low": 11.4, "high": 13.0, "coverage": 0.8, "origin": "measured"}
+PLACED: dict[str, Any] = {"execution": _execution("openvino", "int8"), "hardware": _hardware(HARDWARE)}
 
 
 def delivery(
@@ -209,7 +214,7 @@ def delivery(
         "promise": PROMISE,
         **more,
     }
-    return build.event(DELIVERY_OBSERVED, data)
+    return _event(build, DELIVERY_OBSERVED, data)
 
 
 def changes(build: Any) -> list[Event]:

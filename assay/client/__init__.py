@@ -20,6 +20,7 @@ from assay.client.transport import BATCH_BYTES, BATCH_EVENTS, Json, batches, che
 from domain import errors
 from domain.answers import CapacityAnswer, FleetPlan, Recommendation, Suggestions
 from domain.answers.kernels import DeviceKernels
+from domain.answers.variants import Deliveries, ModelVariants
 
 __all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Client", "batches"]
 
@@ -148,6 +149,14 @@ class Client(Jobs):
     def model(self, name: str, **filters: Any) -> Json:
         """Return what is known of one model: what it is, where it was tried, what stands beside it."""
         return self._get(f"/v1/models/{quote(name)}", **filters)
+
+    def variants(self, model: str, **filters: Any) -> ModelVariants:
+        """Return a model and its variants side by side: speed, memory, size and quality, losers included."""
+        return msgspec.convert(self._get("/v1/variants", model=model, **filters), ModelVariants)
+
+    def deliveries(self, **filters: Any) -> Deliveries:
+        """Return endpoints and what they delivered beside their promise; `model`, `endpoint` and `verdict` choose."""
+        return msgspec.convert(self._get("/v1/deliveries", **filters), Deliveries)
 
     def gaps(self, **filters: Any) -> list[Json]:
         """Return what the catalogue has most of that was never tried, each with a command that begins to fill it."""

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 
 import msgspec
 
-__all__ = ["OptionVariant", "QualityLoss", "form_of_platform"]
+__all__ = [
+    "Deliveries",
+    "Delivery",
+    "Endpoint",
+    "ModelVariants",
+    "OptionVariant",
+    "QualityLoss",
+    "VariantRow",
+    "form_of_platform",
+]
 
 _OPENVINO = frozenset(("openvino",))
 _ONNX = frozenset(("onnxruntime", "onnxruntime-cuda", "qnn", "wasm", "webgpu", "webnn"))
@@ -74,3 +84,102 @@ def form_of_platform(platform: str, runtime: str | None = None) -> str:
     if platform in _OPENVINO:
         return "openvino"
     return "onnx" if platform in _ONNX or runtime == "onnxruntime" else "checkpoint"
+
+
+class VariantRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A model or one of its variants on one device, platform and precision: speed, memory, size and quality side by side.
+
+    `recipe` is null for the model itself. `latency_ms` is the median of one call of the answer's workload with its 95 %
+    interval, null where that was not measured; `speedup` is against the model itself in fp32 there. `bytes` is the size of
+    the form on disk. `quality` is null where nobody evaluated it; `is_reference` marks the model itself in fp32, which costs 0.
+    """
+
+    model: str
+    recipe: str | None = None
+    form: str | None = None
+    hardware: str | None = None
+    platform: str | None = None
+    precision: str | None = None
+    batch_size: int | None = None
+    latency_ms: float | None = None
+    latency_ms_low: float | None = None
+    latency_ms_high: float | None = None
+    throughput_per_s: float | None = None
+    speedup: float | None = None
+    peak_memory_bytes: int | None = None
+    bytes: int | None = None
+    quality: QualityLoss | None = None
+    is_reference: bool = False
+    verdict: str | None = None
+    evidence: list[str]
+
+
+class ModelVariants(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /v1/variants`: the rows of a model and its variants, at the workload that most of them were measured at."""
+
+    model: str
+    workload: dict[str, int | float | str | None] | None
+    base_bytes: int | None
+    items: list[VariantRow]
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """What an endpoint delivered between two moments beside its promise, as the view `deliveries` has it.
+
+    `delivered_ms` is the statistic that was promised; `request_p50_ms` contains the waiting.
+    """
+
+    endpoint: str
+    server: str
+    model_id: str
+    hardware_id: str
+    platform: str
+    precision: str | None
+    since: datetime
+    until: datetime
+    requests: int
+    failures: int
+    verdict: str
+    reason: str | None
+    delivered_ms: float | None
+    latency_p50_ms: float | None
+    latency_n: int | None
+    request_p50_ms: float | None
+    throughput_per_s: float | None
+    promise_latency_ms: float | None
+    promise_low_ms: float | None
+    promise_high_ms: float | None
+    promise_coverage: float | None
+    promise_origin: str | None
+    promise_percentile: str | None
+    recommendation: str | None
+    position: int
+    event_id: str
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A served model as it stands, as the view `endpoints` has it."""
+
+    endpoint: str
+    server: str
+    state: str
+    model_id: str
+    hardware_id: str | None
+    platform: str | None
+    precision: str | None
+    workers: int | None
+    memory_bytes: int | None
+    reason: str | None
+    promise_latency_ms: float | None
+    promise_low_ms: float | None
+    promise_high_ms: float | None
+    changed_at: datetime
+    position: int
+    event_id: str
+
+
+class Deliveries(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /v1/deliveries`: endpoints by name, and what they delivered, the newest first."""
+
+    endpoints: list[Endpoint]
+    items: list[Delivery]

@@ -19,7 +19,7 @@ from predictor.answering.evidence import COLUMNS, options_from_rows
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 
-__all__ = ["Evaluated", "VariantBook", "quality_losses", "read_variants", "with_quality"]
+__all__ = ["Evaluated", "Form", "VariantBook", "quality_losses", "read_variants", "with_quality"]
 
 _ANY = "SELECT (SELECT count(*) FROM main.variant) + (SELECT count(*) FROM main.quality_comparison)"
 _FORMS = """
@@ -75,14 +75,22 @@ class VariantBook(NamedTuple):
 
         A comparison on the option's own hardware stands for it, else one on other hardware with the same platform and precision.
         """
-        losses = self.losses.get((model, option.platform, option.precision), ())
-        here = [loss for loss in losses if loss.hardware == option.hardware] or losses
+        return self.loss_at(model, option.hardware, option.platform, option.precision)
+
+    def loss_at(self, model: str, hardware: str, platform: str, precision: str | None) -> QualityLoss | None:
+        """Return the same for a device, platform and precision."""
+        losses = self.losses.get((model, platform, precision), ())
+        here = [loss for loss in losses if loss.hardware == hardware] or losses
         points = [loss for loss in here if loss.unit == "pt"] or here
         return max(points, key=lambda loss: loss.high, default=None)
 
     def form_for(self, model: str, option: Option) -> Form | None:
         """Return the form of a variant that an option ran."""
-        form = self.forms.get((model, form_of_platform(option.platform, option.runtime)))
+        return self.form_of(model, option.platform, option.runtime)
+
+    def form_of(self, model: str, platform: str, runtime: str | None) -> Form | None:
+        """Return the form of a variant that a platform takes, else its first; None where it is no variant."""
+        form = self.forms.get((model, form_of_platform(platform, runtime)))
         return form or next((item for (name, _), item in self.forms.items() if name == model), None)
 
     def options(self, percentile: str, sizes: Sizes, usual: Sizes, asked: Callable[[Option], bool]) -> list[Option]:

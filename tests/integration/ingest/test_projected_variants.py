@@ -24,10 +24,13 @@ def view(projection: Projection, name: str, at: int | None = None, **filters: An
     projection.catch_up()
     with projection.tables(at) as tables:
         assert tables.dead_letters().num_rows == 0
-        return tables.view(name, filters).to_pylist()
+        rows: list[dict[str, Any]] = tables.view(name, filters).to_pylist()
+        return rows
 
 
-def test_a_variant_has_a_row_for_each_form_with_its_own_and_the_total_size(projection, append, build):
+def test_a_variant_has_a_row_for_each_form_with_its_own_and_the_total_size(
+    projection: Any, append: Any, build: Any
+) -> None:
     append([variant(build, forms={"openvino": 88.4, "onnx": 87.9})])
     rows = view(projection, "variants")
     assert [(row["form"], row["bytes"], row["total_bytes"]) for row in rows] == [
@@ -40,14 +43,16 @@ def test_a_variant_has_a_row_for_each_form_with_its_own_and_the_total_size(proje
     assert (row["parameters"], row["tools"]) == ('{"preset":"mixed"}', '{"nncf":"3.4.0"}')
 
 
-def test_a_variant_that_was_made_again_counts_once_and_is_a_model_before_it_is_measured(projection, append, build):
+def test_a_variant_that_was_made_again_counts_once_and_is_a_model_before_it_is_measured(
+    projection: Any, append: Any, build: Any
+) -> None:
     append([variant(build, forms={"openvino": 90.0, "onnx": 91.0}), variant(build, forms={"openvino": 88.4})])
     assert [row["bytes"] for row in view(projection, "variants")] == [88_400_000]
     (model,) = view(projection, "models")
     assert (model["model_id"], model["family"], model["measurements"]) == (name_of("int8-ptq"), "vit", 0)
 
 
-def test_the_newest_quality_of_the_same_execution_and_data_counts(projection, append, build):
+def test_the_newest_quality_of_the_same_execution_and_data_counts(projection: Any, append: Any, build: Any) -> None:
     other = {"name": "other.npz", "digest": "sha256:" + "8" * 64, "examples": 50}
     answers = append(
         [
@@ -67,7 +72,9 @@ def test_the_newest_quality_of_the_same_execution_and_data_counts(projection, ap
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["event", "run"])
-def test_retracted_variants_and_qualities_leave_the_views_until_it_is_undone(projection, append, build, whole):
+def test_retracted_variants_and_qualities_leave_the_views_until_it_is_undone(
+    projection: Any, append: Any, build: Any, whole: Any
+) -> None:
     events = [variant(build), quality(build)]
     before = append(events)[-1].position
     void = [build.retraction(run_id=variants.RUN)] if whole else [build.retraction(event_id=e["id"]) for e in events]
@@ -80,7 +87,9 @@ def test_retracted_variants_and_qualities_leave_the_views_until_it_is_undone(pro
     assert len(view(projection, "quality")) == 2
 
 
-def test_an_alias_of_the_base_renames_variants_and_qualities_backwards_only_from_then_on(projection, append, build):
+def test_an_alias_of_the_base_renames_variants_and_qualities_backwards_only_from_then_on(
+    projection: Any, append: Any, build: Any
+) -> None:
     answers = append([variant(build, base="our-vit", model="small"), quality(build, "small", base="our-vit")])
     append([build.alias("our-vit", BASE), build.alias("small", "tiny")])
     for name in ("variants", "quality"):
@@ -92,7 +101,9 @@ def test_an_alias_of_the_base_renames_variants_and_qualities_backwards_only_from
         assert (then["model_id"], then["base_id"]) == ("small", "our-vit")
 
 
-def test_an_endpoint_is_what_its_newest_event_says_and_keeps_what_was_said_before(projection, append, build):
+def test_an_endpoint_is_what_its_newest_event_says_and_keeps_what_was_said_before(
+    projection: Any, append: Any, build: Any
+) -> None:
     positions = [
         append([event])[0].position
         for event in (
@@ -121,7 +132,7 @@ def test_an_endpoint_is_what_its_newest_event_says_and_keeps_what_was_said_befor
     assert (other["state"], other["promise_latency_ms"], other["promise_percentile"]) == ("ready", None, None)
 
 
-def test_a_delivery_stands_beside_its_promise(projection, append, build):
+def test_a_delivery_stands_beside_its_promise(projection: Any, append: Any, build: Any) -> None:
     promise = {**variants.PROMISE, "percentile": "p95"}
     append(
         [

@@ -41,7 +41,7 @@ def excluded(answer: Json, recipe: str) -> Json:
     )
 
 
-def test_every_option_that_is_a_variant_names_recipe_size_and_its_cost_or_that_nobody_evaluated_it(ask):
+def test_every_option_that_is_a_variant_names_recipe_size_and_its_cost_or_that_nobody_evaluated_it(ask: Any) -> None:
     answer = ask()
     options = {option["variant"]["recipe"]: option["variant"] for option in answer["ranked"] if "variant" in option}
     assert set(options) == {
@@ -62,7 +62,7 @@ def test_every_option_that_is_a_variant_names_recipe_size_and_its_cost_or_that_n
     assert first["variant"]["bytes"] == 88_400_000
 
 
-def test_a_variant_is_proposed_only_where_the_upper_end_of_its_loss_is_within_the_limit(ask):
+def test_a_variant_is_proposed_only_where_the_upper_end_of_its_loss_is_within_the_limit(ask: Any) -> None:
     answer = ask(max_quality_loss_pt=0.5)
     assert {recipe for recipe, _, _ in recipes(answer)} == {None, "int8-ptq", "int8-qat", "prune-70", "onnx-optimised"}
     assert "5.3 pt (4.2 to 6.4; 2,000 examples) against 0.5" in excluded(answer, "prune-2:4")["detail"]
@@ -73,7 +73,7 @@ def test_a_variant_is_proposed_only_where_the_upper_end_of_its_loss_is_within_th
     assert (met["limit"], met["value"], met["probability"], met["exact"]) == (0.5, 0.4, 1.0, True)
 
 
-def test_the_model_itself_in_fp32_costs_nothing_and_in_another_precision_what_was_measured(ask):
+def test_the_model_itself_in_fp32_costs_nothing_and_in_another_precision_what_was_measured(ask: Any) -> None:
     answer = ask(max_quality_loss_pt=0.0)
     assert recipes(answer) == {
         (None, "openvino", "fp32"), (None, "onnxruntime", "fp32"), (None, "cpu", "fp32"),
@@ -84,7 +84,7 @@ def test_the_model_itself_in_fp32_costs_nothing_and_in_another_precision_what_wa
     assert (reduced["platform"], reduced["quality"]["loss"], reduced["quality"]["high"]) == ("openvino", 0.05, 0.2)
 
 
-def test_the_size_of_what_is_kept_on_disk_can_be_limited(ask):
+def test_the_size_of_what_is_kept_on_disk_can_be_limited(ask: Any) -> None:
     answer = ask(max_size_mb=100)
     assert {recipe for recipe, _, _ in recipes(answer)} == {"int8-ptq", "int8-qat", "int4-weights"}
     (itself,) = [
@@ -97,7 +97,7 @@ def test_the_size_of_what_is_kept_on_disk_can_be_limited(ask):
     assert {(row["constraint"], row["would_do"]) for row in nothing["within_reach"]} == {("max_size_mb", 49.7)}
 
 
-def test_per_device_the_model_itself_stands_beside_the_variant_that_beats_it(ask):
+def test_per_device_the_model_itself_stands_beside_the_variant_that_beats_it(ask: Any) -> None:
     ranked = ask(per_hardware=True)["ranked"]
     assert ["variant" in option for option in ranked[:2]] == [True, False]
     assert ranked[1]["precision"] == "bf16" and ranked[0]["hardware"] == ranked[1]["hardware"] == HARDWARE
@@ -105,7 +105,9 @@ def test_per_device_the_model_itself_stands_beside_the_variant_that_beats_it(ask
     assert [option.get("variant") for option in alone] == [None]
 
 
-def test_the_worst_of_several_evaluations_counts_and_an_own_metric_is_no_loss_in_points(ask, told, build):
+def test_the_worst_of_several_evaluations_counts_and_an_own_metric_is_no_loss_in_points(
+    ask: Any, told: Any, build: Any
+) -> None:
     name = name_of("int8-ptq")
     harder = {"name": "harder.npz", "digest": "sha256:" + "8" * 64, "examples": 2000}
     told(quality(build, name, (1.5, 1.0, 2.0), data=harder))
@@ -115,13 +117,13 @@ def test_the_worst_of_several_evaluations_counts_and_an_own_metric_is_no_loss_in
     assert "nat of perplexity" in excluded(ask(max_quality_loss_pt=0.5), "int4-weights")["detail"]
 
 
-def test_asked_about_a_variant_itself_the_answer_says_what_it_costs(ask):
+def test_asked_about_a_variant_itself_the_answer_says_what_it_costs(ask: Any) -> None:
     answer = ask(model=name_of("prune-70"))
     assert {option["variant"]["recipe"] for option in answer["ranked"]} == {"prune-70"}
     assert ask(model=name_of("prune-2:4"), max_quality_loss_pt=0.5)["ranked"] == []
 
 
-def test_a_device_at_hand_runs_the_model_itself_unless_a_limit_is_of_variants(service, ask):
+def test_a_device_at_hand_runs_the_model_itself_unless_a_limit_is_of_variants(service: Any, ask: Any) -> None:
     at_hand = {"hardware": "all", "devices": [Device(hardware=HARDWARE, name="cpu")]}
     answer = ask(**at_hand)
     assert not any("variant" in option for option in answer["ranked"])
@@ -129,7 +131,9 @@ def test_a_device_at_hand_runs_the_model_itself_unless_a_limit_is_of_variants(se
     assert ask(**at_hand, max_size_mb=100)["at_hand"]["order"][0]["variant"] == name_of("int8-ptq")
 
 
-def test_a_retracted_evaluation_costs_the_variant_its_place_and_as_of_gives_it_back(ask, service, told, build):
+def test_a_retracted_evaluation_costs_the_variant_its_place_and_as_of_gives_it_back(
+    ask: Any, service: Any, told: Any, build: Any
+) -> None:
     before = service.projection.position
     rows = [o["variant"]["quality"]["evidence"] for o in ask(max_quality_loss_pt=0.5)["ranked"] if "variant" in o]
     told(*(build.retraction(event_id=event) for event in set(rows)))
@@ -138,14 +142,14 @@ def test_a_retracted_evaluation_costs_the_variant_its_place_and_as_of_gives_it_b
 
 
 def test_a_variant_that_was_never_measured_is_no_option_and_a_prediction_is_of_the_model_alone(
-    service, ask, told, build
-):
+    service: Any, ask: Any, told: Any, build: Any
+) -> None:
     told(variant(build, "prune-90", precision="fp32", forms={"checkpoint": 346.0}))
     assert "prune-90" not in {recipe for recipe, _, _ in recipes(ask())}
 
 
 @pytest.mark.parametrize("limit", [{"max_quality_loss_pt": -0.1}, {"max_quality_loss_pt": 101}, {"max_size_mb": 0}])
-def test_a_limit_that_cannot_be_is_refused_by_its_name(limit):
+def test_a_limit_that_cannot_be_is_refused_by_its_name(limit: Any) -> None:
     with pytest.raises(ImpossibleConstraint) as refused:
         Question(model=BASE, **limit).checked()
     assert refused.value.field == next(iter(limit))

@@ -57,7 +57,7 @@ NAMES = st.sampled_from(["a", "b", "c", "d"])
 VARIANT_EVENTS = (
     lambda build, model, other: variants.variant(build, base=other, model=model, run_id=other),
     lambda build, model, other: variants.quality(build, model, base=other, hardware=model, run_id=other),
-    lambda build, model, other: variants.endpoint(build, name=other, model={"id": model}, hardware={"id": model}),
+    lambda build, model, other: variants.endpoint(build, "ready", other, model={"id": model}, hardware={"id": model}),
     lambda build, model, other: variants.delivery(build, name=other, model={"id": model}),
 )
 
