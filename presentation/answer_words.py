@@ -189,6 +189,10 @@ def _runs(row: RankedOption) -> str:
         parts.append(f"{row.concurrency} at a time")
     elif row.batch_size is not None:
         parts.append(f"batch {row.batch_size}")
+    if row.variant is not None:
+        loss = row.variant.quality
+        cost = "not evaluated" if loss is None else f"loss {loss.loss:.3g} ≤{loss.high:.3g} {loss.unit}"
+        parts.append(f"{row.variant.recipe}, {cost}")
     return " · ".join(parts)
 
 

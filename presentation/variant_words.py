@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from domain.answers import OptionVariant, QualityLoss, RankedOption
-from presentation import formatting
+from collections.abc import Sequence
 
-__all__ = ["NOT_EVALUATED", "loss_words", "option_loss", "option_size", "recipe_of", "variant_line", "variant_sentence"]
+from domain.answers import OptionVariant, QualityLoss, RankedOption
+from domain.answers.variants import VariantRow
+from presentation import formatting
+from presentation.answer_words import short_name
+
+__all__ = [
+    "NOT_EVALUATED",
+    "loss_words",
+    "option_loss",
+    "option_size",
+    "recipe_of",
+    "variant_line",
+    "variant_sentence",
+    "variants_note",
+    "variants_table",
+]
 
 NOT_EVALUATED = "not evaluated"
 
@@ -43,3 +57,42 @@ def variant_sentence(variant: OptionVariant) -> str:
     base = "" if variant.base_bytes is None else f" of {formatting.memory(variant.base_bytes)}"
     quality = NOT_EVALUATED if variant.quality is None else f"{variant.quality.metric} loss {variant.quality.text()}"
     return f"{variant.model}: {formatting.memory(variant.bytes)}{base} on disk, {quality}"
+
+
+def variants_table(rows: Sequence[VariantRow]) -> list[dict[str, str]]:
+    """Return a model and its variants as lines of words, those of a device and platform together, the fastest first.
+
+    What nobody measured or evaluated says so: losers and gaps are part of it.
+    """
+
+    def order(row: VariantRow) -> tuple[str, str, float]:
+        return row.hardware or "~", row.platform or "~", row.latency_ms or 1e12
+
+    return [
+        {
+            "Variant": row.recipe or "the model itself",
+            "Platform": row.platform or row.form or formatting.MISSING,
+            "Precision": row.precision or formatting.MISSING,
+            "Latency": formatting.latency(row.latency_ms),
+            "Speed": formatting.factor(row.speedup),
+            "Size on disk": formatting.memory(row.bytes),
+            "Quality loss": "0, by definition" if row.is_reference else loss_words(row.quality),
+            "Memory": formatting.memory(row.peak_memory_bytes),
+            "Hardware": short_name(row.hardware) if row.hardware else "not measured",
+            "Examples": formatting.MISSING if row.quality is None else f"{row.quality.examples:,}",
+        }
+        for row in sorted(rows, key=order)
+    ]
+
+
+def variants_note(rows: Sequence[VariantRow], drawn: int) -> str:
+    """Return what the table and its picture do not say themselves: what was slower, and how many rows nobody evaluated."""
+    slower = sorted({row.recipe for row in rows if row.recipe and row.speedup is not None and row.speedup < 1})
+    parts = ["Speed is against the model itself in fp32 on the same device and platform"]
+    if slower:
+        parts.append(f"slower than that somewhere: {', '.join(slower)}")
+    if drawn < len(rows):
+        parts.append(
+            f"{len(rows) - drawn} of {len(rows)} rows have no measured loss or figure and are not in the picture"
+        )
+    return "; ".join(parts) + "."

@@ -26,7 +26,7 @@ _COLUMNS = (
 def model_variants(tables: Tables, name: str) -> ModelVariants:
     """Return the rows of a model and its variants; of a variant's id those of its base. Losers are among them.
 
-    The best measurement of each device, platform and precision counts, at the one workload that most of them were measured
+    The best measurement of each device, platform and precision counts, on devices where a variant was measured or evaluated, at the one workload that most of them were measured
     at. Forms that nobody measured have a row without figures.
     """
     model = tables.resolve_model(name)
@@ -41,6 +41,10 @@ def model_variants(tables: Tables, name: str) -> ModelVariants:
         for row in tables.measurements(model=names, mode="inference", best=True, columns=_COLUMNS).to_pylist()
         if row["origin"] not in NO_EVIDENCE
     ]
+    # The model itself may have been measured on any device; beside variants stand those that one was tried on.
+    tried = {row["hardware_id"] for row in rows if row["model_id"] != model}
+    tried |= {loss.hardware for losses in book.losses.values() for loss in losses}
+    rows = [row for row in rows if row["hardware_id"] in tried]
     workload = _usual_workload(rows)
     best: dict[tuple[str, str, str, str | None], Row] = {}
     for row in sorted(rows, key=_latency):

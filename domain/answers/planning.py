@@ -8,6 +8,7 @@ import msgspec
 
 from domain.answers.explanation import NULL
 from domain.answers.recommendation import Met, OutputError, Sizes, Workload
+from domain.answers.variants import OptionVariant
 
 __all__ = [
     "BestBatch",
@@ -16,6 +17,7 @@ __all__ = [
     "DeviceSuggestions",
     "Exclusion",
     "ExpectedError",
+    "FittingVariant",
     "FleetAlternative",
     "FleetConsidered",
     "FleetDoubt",
@@ -119,8 +121,29 @@ class CapacityEntry(msgspec.Struct, frozen=True, kw_only=True):
     offloaded_layers: int | None = None
 
 
-class CapacityAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to `fit`: batches and lengths by device, platform and precision, and what was left out."""
+NO_BATCH = 0
+"""The `largest_batch` of what does not fit with a single item."""
+
+
+class FittingVariant(msgspec.Struct, frozen=True, kw_only=True):
+    """A variant whose measured peak at `batch_size` is within the room of a device on which the model itself does not fit."""
+
+    variant: OptionVariant
+    hardware: str
+    platform: str
+    precision: str
+    batch_size: int | None
+    peak_memory_bytes: int
+    room_bytes: int
+    latency_ms: float | None
+    evidence: list[str]
+
+
+class CapacityAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `fit`: batches and lengths by device, platform and precision, and what was left out.
+
+    `variants` are those that make the model fit where it does not itself; absent where there are none.
+    """
 
     id: str
     model: str
@@ -134,6 +157,7 @@ class CapacityAnswer(msgspec.Struct, frozen=True, kw_only=True):
     excluded: list[Exclusion]
     abstained: str | None
     notes: list[str]
+    variants: list[FittingVariant] = []
 
 
 class FleetPrice(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,6 +53,19 @@ LIMITS = (
     "max_size_mb",
 )
 """The fields that bound an answer, in the order in which they are checked and reported."""
+BESIDE: dict[str, Any] = {
+    **dict.fromkeys(LIMITS),
+    "objective": "latency",
+    "confidence": 0.8,
+    "top": 1,
+    "per_hardware": True,
+    "regions": [],
+    "providers": [],
+    "spot": False,
+    "record": False,
+    "as_of": None,
+}
+"""What of a question no prediction depends on."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

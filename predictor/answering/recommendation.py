@@ -33,7 +33,7 @@ from predictor.answering.exclusions import NO_ROOM, abstention, distance, merged
 from predictor.answering.objective import better, tied
 from predictor.answering.option import Option
 from predictor.answering.power_estimates import powered
-from predictor.answering.question import LIMITS, Device, Question
+from predictor.answering.question import BESIDE, Device, Question
 from predictor.answering.ranked_entry import entry, figures, plain_cpu, slower_notes
 from predictor.answering.ranking import (
     best_of_each,
@@ -48,7 +48,7 @@ from predictor.answering.serving_options import served_options
 from predictor.failure_rates.odds import with_memory
 from predictor.general.inputs import TRACED_RUNTIMES
 from predictor.memory.needs import usable_bytes
-from predictor.variants.evidence import with_quality
+from predictor.variants.evidence import variant_options, with_quality
 
 __all__ = ["AnswerContext", "answer", "at_hand", "measured_options", "next_runs", "unfit"]
 
@@ -232,19 +232,6 @@ def _rung(device: Device, option: Option, question: Question, context: AnswerCon
 UNFIT = 0.2
 """What runs out of memory with a higher probability is left out."""
 FRONT_LIMIT = 200
-_BESIDE: dict[str, Any] = {
-    **dict.fromkeys(LIMITS),
-    "objective": "latency",
-    "confidence": 0.8,
-    "top": 1,
-    "per_hardware": True,
-    "regions": [],
-    "providers": [],
-    "spot": False,
-    "record": False,
-    "as_of": None,
-}
-"""What of a question no prediction depends on."""
 
 
 def answer(question: Question, context: AnswerContext, identity: str) -> Recommendation:
@@ -252,7 +239,10 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
     constraints = constraints_of(question)
     measured = measured_options(question, context)
     predicted, excluded = _kept(question, context, measured)
-    options = [*measured, *_of_variants(question, context), *predicted]
+    compressed = variant_options(
+        context.variants, question, context.sizes, context.usual, _asked_for(question, context)
+    )
+    options = [*measured, *compressed, *predicted]
     parameters = None if context.trace is None else context.trace.parameters
     options = with_quality(options, context.model, context.variants, question, parameters)
     priced = rated(_rated(options, context), context.call)
@@ -349,15 +339,6 @@ def measured_options(question: Question, context: AnswerContext) -> list[Option]
     return list(filter(_asked_for(question, context), options))
 
 
-def _of_variants(question: Question, context: AnswerContext) -> list[Option]:
-    """Return the measured options of variants: for devices at hand, which run the model itself, only where a limit is of them."""
-    limited = question.max_quality_loss_pt is not None or question.max_size_mb is not None
-    if context.variants is None or (question.devices and not limited):
-        return []
-    asked = _asked_for(question, context)
-    return context.variants.options(question.percentile, context.sizes, context.usual, asked)
-
-
 def _asked_for(question: Question, context: AnswerContext) -> Callable[[Option], bool]:
     devices = {*(spec.id for spec in context.specs), *context.unspecified}
     return lambda option: (
@@ -377,7 +358,7 @@ def _kept(
     """Predict, or take what was predicted at this position for a question that differs in limits, order or prices alone."""
     if context.kept is None:
         return _predicted(question, context, measured)
-    alike = msgspec.json.encode(msgspec.structs.replace(question, devices=question.devices[:0], **_BESIDE))
+    alike = msgspec.json.encode(msgspec.structs.replace(question, devices=question.devices[:0], **BESIDE))
     what = (alike, bool(question.devices), len(context.rows), len(context.parts), context.trace, context.predictor)
     return context.kept.lists(what, lambda: _predicted(question, context, measured))
 

@@ -36,6 +36,8 @@ from predictor.capacity.question import FitQuestion
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import Trace
 from predictor.memory.needs import usable_bytes
+from predictor.variants.evidence import read_variants
+from predictor.variants.fitting import fitting_variants
 
 __all__ = ["fit"]
 
@@ -85,6 +87,10 @@ def fit(
         offload=question.offloading,
     )
     entries = entries_of(about)
+    book = kept.of(
+        ("variants", existing.model, fit_question.mode),
+        lambda: read_variants(tables, existing.model, fit_question.mode),
+    )
     return CapacityAnswer(
         id=answer_id(fit_question.identity(), existing.position, predictor.digest, SCHEMA_VERSION),
         model=existing.model,
@@ -98,6 +104,7 @@ def fit(
         excluded=sorted([*excluded, *failed], key=repr),
         abstained=None if entries else _abstained(fit_question, existing),
         notes=list(existing.notes),
+        variants=fitting_variants(book, entries, existing),
     )
 
 

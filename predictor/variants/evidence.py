@@ -19,7 +19,7 @@ from predictor.answering.evidence import COLUMNS, options_from_rows
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 
-__all__ = ["Evaluated", "Form", "VariantBook", "quality_losses", "read_variants", "with_quality"]
+__all__ = ["Evaluated", "Form", "VariantBook", "quality_losses", "read_variants", "variant_options", "with_quality"]
 
 _ANY = "SELECT (SELECT count(*) FROM main.variant) + (SELECT count(*) FROM main.quality_comparison)"
 _FORMS = """
@@ -117,6 +117,16 @@ class VariantBook(NamedTuple):
             quality=self.loss(model, option),
         )
         return msgspec.structs.replace(option, variant=note, quality=note.quality, size_bytes=form.bytes)
+
+
+def variant_options(
+    book: VariantBook | None, question: Question, sizes: Sizes, usual: Sizes, asked: Callable[[Option], bool]
+) -> list[Option]:
+    """Return the measured options of variants: for devices at hand, which run the model itself, only where a limit is of them."""
+    limited = question.max_quality_loss_pt is not None or question.max_size_mb is not None
+    if book is None or (question.devices and not limited):
+        return []
+    return book.options(question.percentile, sizes, usual, asked)
 
 
 def read_variants(tables: Tables, model: str, mode: str) -> VariantBook | None:

@@ -28,6 +28,7 @@ from presentation.charts.metrics import (
 from presentation.charts.modes_chart import modes
 from presentation.charts.scaling_chart import PANELS, Drawn, scaling, scalings
 from presentation.charts.tradeoff_chart import Limit, can_be_drawn, tradeoff
+from presentation.charts.variants_chart import variants, variants_drawn
 
 __all__ = [
     "COMPARED",
@@ -58,4 +59,6 @@ __all__ = [
     "scaling",
     "scalings",
     "tradeoff",
+    "variants",
+    "variants_drawn",
 ]

@@ -11,7 +11,9 @@ from datetime import datetime
 from typing import Any
 
 import altair as alt
+import msgspec
 
+from domain.answers.variants import VariantRow
 from presentation import charts, formatting
 from presentation.charts import chart_files
 from presentation.charts.axes import axis_of, needs_log, scale_of
@@ -66,6 +68,11 @@ def _titled(chart: Chart, drawn: alt.LayerChart, footer: str | None) -> alt.Laye
 
 def _intervals(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:  # noqa: ARG001 - all take it
     return charts.intervals(chart.rows, charts.LATENCY, theme=theme, picture=True, percentile="median")
+
+
+def _variants(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:  # noqa: ARG001 - all take it
+    rows = msgspec.convert(chart.rows, list[VariantRow])
+    return charts.variants(rows, theme=theme, picture=True)
 
 
 def _factors(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
@@ -336,4 +343,5 @@ _KINDS: dict[str, Callable[[Chart, Theme, int], alt.LayerChart]] = {
     "scaling": _scaling,
     "trend": _trend,
     "matrix": _matrix,
+    "variants": _variants,
 }

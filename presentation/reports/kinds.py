@@ -41,6 +41,7 @@ def _performance(source: Source) -> list[Section]:
         sections.over_the_cpu(source),
         sections.batch_scaling(source),
         sections.model_pictures(source),
+        *sections.variants_section(source),
         sections.configurations(source),
     ]
 
@@ -86,6 +87,7 @@ def _model(source: Source) -> list[Section]:
         sections.precisions(source),
         sections.batch_scaling(source),
         sections.modes(source),
+        *sections.variants_section(source),
         *sections.on_ranks(source),
         *sections.over_time(source),
         *model[1:],

@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from presentation import formatting
+import msgspec
+
+from domain.answers.variants import VariantRow
+from presentation import charts, formatting
 from presentation.answer_words import model_name
 from presentation.rank_scaling import baseline_command, efficiency_words, ranks_words
 from presentation.reports import families, likeness, pairs
@@ -21,6 +24,7 @@ from presentation.reports.evidence import (
     worst,
 )
 from presentation.reports.source import Source
+from presentation.variant_words import variants_note, variants_table
 
 __all__ = [
     "batch_scaling",
@@ -35,6 +39,7 @@ __all__ = [
     "over_time",
     "precisions",
     "rivals",
+    "variants_section",
 ]
 
 _NO_CPU = "Nothing that is shown has a baseline: the same model, workload and precision on platform cpu, not compiled."
@@ -394,3 +399,54 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
             row["position"],
         ),
     )
+
+
+_OF_VARIANTS = {
+    "recipe": "Variant", "platform": "Platform", "precision": "Precision", "latency_ms": "Latency", "speedup": "Speed",
+    "bytes": "Size on disk", "quality_loss": "Quality loss", "peak_memory_bytes": "Memory", "hardware": "Hardware",
+}  # fmt: skip
+_OF_FILES = (
+    "model", "form", "batch_size", "latency_ms_low", "latency_ms_high", "throughput_per_s", "quality_metric", "quality_unit",
+    "quality_low", "quality_high", "quality_examples", "quality_data", "verdict", "evidence",
+)  # fmt: skip
+_OF_QUALITY = ("metric", "unit", "loss", "low", "high", "examples", "data")
+
+
+def variants_section(source: Source) -> list[Section]:
+    """Return speed, memory, size and quality of a model's variants side by side, losers included; nothing where there are none."""
+    rows = source.variants
+    if not any(row.recipe or row.quality for row in rows):
+        return []
+    drawn = charts.variants_drawn(rows)
+    parts: list[Part] = []
+    if len(drawn) > 1:
+        parts.append(
+            Chart(
+                "variants",
+                "What variants cost in quality",
+                "Loss of quality with its 95 % interval against the latency of one call: left and low is better.",
+                "variants",
+                [msgspec.to_builtins(row) for row in rows],
+            )
+        )
+    worded = variants_table(rows)
+    columns = (
+        *(
+            Column(key, head, _variant_word(head), key.endswith(("_ms", "bytes", "speedup")))
+            for key, head in _OF_VARIANTS.items()
+        ),
+        *(Column(name) for name in _OF_FILES),
+    )
+    ordered = sorted(rows, key=lambda row: (row.hardware or "~", row.platform or "~", row.latency_ms or 1e12))
+    lines = [{**_variant_raw(row), "words": words} for row, words in zip(ordered, worded, strict=True)]
+    parts.append(Table("variants", "Variants side by side", columns, lines, variants_note(rows, len(drawn))))
+    return [Section("Variants", parts)]
+
+
+def _variant_word(head: str) -> Any:
+    return lambda row: row["words"][head]
+
+
+def _variant_raw(row: VariantRow) -> Row:
+    quality = {f"quality_{name}": row.quality and getattr(row.quality, name) for name in _OF_QUALITY}
+    return {**{name: getattr(row, name) for name in VariantRow.__struct_fields__ if name != "quality"}, **quality}

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from assay.client import Client
+from domain.answers.variants import VariantRow
 from domain.comparison.slower_precisions import SlowerPrecision, slower_precisions
 from domain.errors import NotFound
 from presentation.rank_scaling import scaled_row
@@ -80,6 +81,21 @@ class Source:
         rows = self.let_in(map(scaled_row, self.client.scaling(model=model, as_of=self.position)))
         models = {row["model"] for row in self.kept}
         return rows if self.asked.category is None else [row for row in rows if row["model"] in models]
+
+    @cached_property
+    def variants(self) -> list[VariantRow]:
+        """The model that is asked for and its variants side by side, filtered; none where the report is of several models."""
+        model = self.asked.subject if self.asked.kind == "model" else self.asked.model
+        if model is None:
+            return []
+        rows = self.client.variants(model, as_of=self.position).items
+        return [
+            row
+            for row in rows
+            if (self.hardware in (None, row.hardware))
+            and (not self.asked.platform or row.platform in self.asked.platform)
+            and (not self.asked.precision or row.precision in self.asked.precision)
+        ]
 
     @cached_property
     def hardware(self) -> str | None:

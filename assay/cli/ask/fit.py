@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import rich_click as click
+from rich.markup import escape
 
 from assay.cli.options import AS_OF, WORDS, as_json, engined, served
 from assay.cli.output import answers, grid, print_json, say
 from domain.answers import CapacityAnswer, CapacityEntry, OutputError, answer_document
 from presentation import formatting
+from presentation.variant_words import loss_words
 
 __all__ = ["fit", "tell_fit"]
 
@@ -86,10 +88,33 @@ def tell_fit(answer: CapacityAnswer) -> None:
     console.print(_table(answer))
     if len(answer.fits) > SHOWN:
         console.print(f"[dim]and {len(answer.fits) - SHOWN} more, with --json[/dim]")
+    _tell_variants(answer)
     console.print()
     for why, shown in _whys(answer).items():
         console.print(f"[dim]longest, {shown}: {why}[/dim]")
     console.print("[dim]error: cosine of the outputs with those of fp32 on the CPU; — was not verified[/dim]")
+
+
+def _tell_variants(answer: CapacityAnswer) -> None:
+    """Name the variants that fit where the model itself does not, the smallest first."""
+    if not answer.variants:
+        return
+    columns: list[str | tuple[str, str]] = ["variant", "how", ("memory", "right"), ("on disk", "right"), "quality loss"]
+    rows = [
+        [
+            item.variant.recipe,
+            f"{item.platform} {item.precision}",
+            formatting.memory(item.peak_memory_bytes),
+            formatting.memory(item.variant.bytes),
+            loss_words(item.variant.quality),
+        ]
+        for item in answer.variants[:SHOWN]
+    ]
+    console = answers()
+    console.print()
+    console.print(grid("The model itself does not fit; these variants do, as measured", columns, rows))
+    first = answer.variants[0]
+    console.print(f"[dim]the smallest: {escape(first.variant.model)}[/dim]", soft_wrap=True)
 
 
 def _table(answer: CapacityAnswer) -> Any:

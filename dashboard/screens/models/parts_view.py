@@ -26,8 +26,18 @@ from domain.vocabulary import MODES
 from presentation import charts, formatting
 from presentation.answer_words import device_name, evidence_words, short_name
 from presentation.rank_scaling import EFFICIENCY, baseline_command, ranks_words, scaled_row
+from presentation.variant_words import variants_note, variants_table
 
-__all__ = ["show_about", "show_answer", "show_coverage", "show_measured", "show_ranking", "show_ranks", "show_tests"]
+__all__ = [
+    "show_about",
+    "show_answer",
+    "show_coverage",
+    "show_measured",
+    "show_ranking",
+    "show_ranks",
+    "show_tests",
+    "show_variants",
+]
 
 PAGE = "models"
 TOP = 15
@@ -92,6 +102,24 @@ def show_ranks(document: ModelProfile, at: int) -> None:
         st.caption("A row without a baseline gets its efficiency from this:")
         to_paste(baseline_command(missing))
     downloads(table_files(stem(PAGE, f"{name}_ranks", at), plain, as_of=at), f"{PAGE} ranks")
+
+
+def show_variants(name: str, at: int) -> None:
+    """Show a model and its variants by device and platform, the fastest first, losers included; nothing where there are none."""
+    answer = query.variants(name, at)
+    rows = answer.items
+    if not any(row.recipe or row.quality for row in rows):
+        return
+    st.subheader("Variants", anchor=False)
+    drawn = charts.variants_drawn(rows)
+    if len(drawn) > 1:
+        words = f"{answer.model}: loss of quality with its 95 % interval against latency, by variant"
+        chart(charts.variants(rows, theme=theme()), key=f"{PAGE} variants chart", words=words)
+    plain_table(
+        variants_table(rows), hide_index=True, border="horizontal", alt=f"Variants of {answer.model} side by side"
+    )
+    st.caption(escape(variants_note(rows, len(drawn))))
+    downloads(table_files(stem(PAGE, f"{name}_variants", at), msgspec.to_builtins(rows), as_of=at), f"{PAGE} variants")
 
 
 def _ways(ways: Mapping[str, tuple[str, Mapping[str, str]]], about: Mapping[str, str]) -> None:

@@ -8,8 +8,9 @@ from assay.client.row_types import Model, Scaling
 from dashboard.service import KEPT, SentRows, checked, client, decoded, kept, sent_rows
 from domain.answers import Prediction, Recommendation
 from domain.answers.model_profile import FamilyCoverage, ModelProfile, OperatorBreakdown
+from domain.answers.variants import ModelVariants
 
-__all__ = ["compared", "family", "listed", "on_ranks", "one", "operators", "predicted", "ranking"]
+__all__ = ["compared", "family", "listed", "on_ranks", "one", "operators", "predicted", "ranking", "variants"]
 
 MOST_DEVICES = 300
 
@@ -48,6 +49,12 @@ def ranking(name: str, position: int, mode: str, objective: str, top: int) -> Re
 def on_ranks(name: str, position: int) -> list[Scaling]:
     """Return the trainings of a model on several ranks, the newest first."""
     return sent_rows(client().scaling(model=name, as_of=position), Scaling).items[::-1]
+
+
+@kept(max_entries=KEPT)
+def variants(name: str, position: int) -> ModelVariants:
+    """Return a model and its variants side by side."""
+    return client().variants(name, as_of=position)
 
 
 @kept(max_entries=KEPT)

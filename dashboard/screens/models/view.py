@@ -24,6 +24,7 @@ from dashboard.screens.models.parts_view import (
     show_ranking,
     show_ranks,
     show_tests,
+    show_variants,
 )
 from dashboard.screens.models.words import Model
 from dashboard.tables.result_table import result_table
@@ -158,6 +159,7 @@ def _one(model: Model, at: int, head: DeltaGenerator, strip: DeltaGenerator) -> 
     with guarded(TITLES[model.tab]):
         if model.tab == "hardware":
             show_measured(document, rows, at)
+            show_variants(row.id, at)
             show_ranks(document, at)
         elif model.tab == "estimates":
             show_ranking(model, at)

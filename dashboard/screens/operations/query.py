@@ -18,6 +18,7 @@ from dashboard.service import PATIENCE_S, SLOWEST_S, WatchfulClient, checked, cl
 from domain.answers.links import BrowserDevice, Link
 from domain.answers.operations import Day, DeadLetter, Health, ListedToken
 from domain.answers.sharing import HeldRow, SharedBundle
+from domain.answers.variants import Deliveries
 from domain.errors import Forbidden
 from domain.sharing.peers import Peer
 
@@ -27,6 +28,7 @@ __all__ = [
     "browser_devices",
     "browser_links",
     "day",
+    "deliveries",
     "event",
     "forget",
     "health",
@@ -40,6 +42,7 @@ __all__ = [
 
 FRESH_S = 5
 LETTERS = 100
+MOST_DELIVERIES = 50
 _LETTERS = f"""
 SELECT type, reason, count(*) AS events, max(recorded_at)::VARCHAR AS newest, max_by(event_id, position) AS event
 FROM dead_letters GROUP BY type, reason ORDER BY max(position) DESC LIMIT {LETTERS}
@@ -105,6 +108,13 @@ def peers() -> list[Peer]:
     """Return the peers, in the order in which they were added."""
     peers: list[Peer] = _operator().peers()
     return peers
+
+
+@_kept  # type: ignore[untyped-decorator]
+def deliveries() -> Deliveries:
+    """Return served models, and the newest of what they delivered beside their promise."""
+    deliveries: Deliveries = _operator().deliveries(limit=MOST_DELIVERIES)
+    return deliveries
 
 
 @_kept  # type: ignore[untyped-decorator]

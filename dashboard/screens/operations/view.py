@@ -22,6 +22,7 @@ from dashboard.frame import (
     folded,
     guarded,
     header,
+    plain_table,
     provenance,
     theme,
     to_paste,
@@ -35,6 +36,7 @@ from dashboard.tables.result_table import columns_of, result_table
 from domain.answers.operations import Day, Health
 from presentation import formatting
 from presentation.charts import day_chart
+from presentation.delivery_words import delivery_table, endpoint_table
 
 __all__ = ["show"]
 
@@ -198,6 +200,24 @@ def _peers(_: Day) -> None:
     to_paste("assay peer pull")
 
 
+def _served(_: Day) -> None:
+    served = operator_data.deliveries()
+    if not served.endpoints and not served.items:
+        st.caption(
+            "No model is served from here. This serves one, and compares what it delivers with what was promised:"
+        )
+        to_paste("assay endpoint serve bert-base-uncased")
+        return
+    plain_table(endpoint_table(served), hide_index=True, border="horizontal", alt="Served models")
+    st.markdown("**Promise against delivery**, the newest first")
+    if served.items:
+        plain_table(
+            delivery_table(served.items, zone()), hide_index=True, border="horizontal", alt="What was delivered"
+        )
+    else:
+        st.caption("Nothing was delivered yet, or nothing was compared with a promise.")
+
+
 def _browser_devices(_: Day) -> None:
     links, devices = operator_data.browser_links(), operator_data.browser_devices()
     if not links and not devices:
@@ -241,6 +261,7 @@ def _settings(day: Day) -> None:
 
 _PARTS: dict[str, Callable[[Day], None]] = {
     "The last 24 hours": _day,
+    "Served models": _served,
     "Tokens": _tokens,
     "Shared measurements": _shared,
     "Peers": _peers,

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 from dashboard.screens.recommend.limits import chance
-from dashboard.screens.recommend.words import RankedRow, energy_doubt, number, price_doubt, price_words, shown, title
+from dashboard.screens.recommend.words import (
+    RankedRow,
+    energy_doubt,
+    number,
+    price_doubt,
+    price_words,
+    shown,
+    title,
+    variant_brief,
+)
 from dashboard.tables.result_table import Column, filled
 from domain.catalogues import hardware
 from presentation import formatting, loads
@@ -112,7 +121,16 @@ def _runs(row: RankedRow) -> str:
     precision = None if row.get("precision") == "unknown" else row.get("precision")
     how = " ".join(filter(None, [precision, "compiled" if row.get("compiled") else None]))
     return " · ".join(
-        filter(None, [row.get("platform"), row.get("software"), how, loads.batch_words(cast("dict[str, Any]", row))])
+        filter(
+            None,
+            [
+                row.get("platform"),
+                row.get("software"),
+                how,
+                loads.batch_words(cast("dict[str, Any]", row)),
+                variant_brief(row),
+            ],
+        )
     )
 
 

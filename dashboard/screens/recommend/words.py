@@ -28,6 +28,7 @@ __all__ = [
     "price_words",
     "shown",
     "title",
+    "variant_brief",
     "variant_words",
 ]
 
@@ -322,6 +323,16 @@ def variant_words(row: RankedRow) -> str | None:
     if variant:
         return variant_sentence(msgspec.convert(variant, OptionVariant))
     return None if not quality else f"This precision loses {msgspec.convert(quality, QualityLoss).text()}"
+
+
+def variant_brief(row: RankedRow) -> str | None:
+    """Return the recipe of a variant with its loss and the upper end of that; None for the model itself."""
+    variant = row.get("variant")
+    if not isinstance(variant, dict):
+        return None
+    loss = variant.get("quality")
+    cost = "not evaluated" if not loss else f"loss {loss['loss']:.3g} ≤{loss['high']:.3g} {loss['unit']}"
+    return f"{variant['recipe']}, {cost}"
 
 
 def _parts(row: RankedRow) -> list[tuple[str, float]]:

@@ -9,6 +9,7 @@ import pytest
 
 from domain.errors import ImpossibleConstraint
 from predictor.answering.question import Device, Question
+from predictor.capacity.question import FitQuestion
 from tests.variants import BASE, HARDWARE, experiment, name_of, quality, variant
 
 Json = dict[str, Any]
@@ -153,3 +154,16 @@ def test_a_limit_that_cannot_be_is_refused_by_its_name(limit: Any) -> None:
     with pytest.raises(ImpossibleConstraint) as refused:
         Question(model=BASE, **limit).checked()
     assert refused.value.field == next(iter(limit))
+
+
+def test_fit_names_the_variants_whose_measured_memory_fits_where_the_model_itself_does_not(
+    ask: Any, service: Any
+) -> None:
+    del ask
+    answer = service.answers.fit(FitQuestion(model=BASE, hardware=[HARDWARE], max_memory_mb=320))
+    assert {entry["largest_batch"] for entry in answer["fits"]} == {0}
+    fitting = [(row["variant"]["recipe"], row["platform"], row["peak_memory_bytes"]) for row in answer["variants"]]
+    assert fitting[0] == ("int4-weights", "openvino", 259_700_000)
+    assert {recipe for recipe, _, _ in fitting} == {"int4-weights", "int8-ptq", "int8-qat"}
+    assert all(row["peak_memory_bytes"] <= row["room_bytes"] == 320_000_000 for row in answer["variants"])
+    assert "variants" not in service.answers.fit(FitQuestion(model=BASE, hardware=[HARDWARE]))
