@@ -56,7 +56,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The card `variant.json` in a variant's folder.
 
     `base` is the id of the model that it was made from, `source` the name or folder by which that model was given,
-    `base_digest` the digest of its weights (None: random weights). `digest` is over recipe, parameters and files.
+    `base_digest` the digest of its weights (None: random weights). `digest` is over base, recipe, parameters and files,
+    `request` over what was asked for: recipe, parameters, base, calibration and seed.
     """
 
     id: Identifier
@@ -71,6 +72,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: dict[str, str] = msgspec.field(default_factory=dict)
     calibration: DataReference | None = None
     notes: tuple[str, ...] = ()
+    request: Digest | None = None
 
     def form_for(self, platform_kind: FormKind) -> Form | None:
         """Return the form of that kind; None where the variant has none."""

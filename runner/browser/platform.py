@@ -52,6 +52,7 @@ class BrowserPlatform(Platform):
     """onnxruntime-web in a browser. `backend` is its execution provider."""
 
     converts = True
+    forms = ("onnx", "checkpoint")
     backend: ClassVar[str]
     known_options = frozenset({"browser", "headed"})
 
@@ -119,6 +120,9 @@ class BrowserPlatform(Platform):
         assert isinstance(model, Converted)
         self._settings = settings
         self._path = model.folder / _QUANTIZED.get(settings.precision, _MODEL)
+        if not self._path.exists():
+            # The graph of a variant is quantized itself.
+            self._path = model.folder / _MODEL
         if settings.precision == "fp16":
             halved = model.folder / "fp16.onnx"
             self._path = halved if halved.exists() else halve(self._path, edges=settings.narrow_edges)

@@ -14,14 +14,23 @@ import msgspec
 from assay.home import data_folder
 from domain.canonical import digest
 from domain.configuration import Workload
-from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UsageError
+from domain.errors import (
+    AssayError,
+    PartMissing,
+    PlatformUnavailable,
+    UnsupportedPrecision,
+    UnsupportedWorkload,
+    UsageError,
+)
 from domain.operating_system import lock, unlock
 from domain.vocabulary import IN_BROWSERS
 from runner.campaign.event_payloads import Machine
 from runner.campaign.execution import conversion_of
 from runner.campaign.plan import Plan
+from runner.compression.folder import form_taken, quantized_already, read_variant, variant_at
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
 from runner.models.sources import resolve
+from runner.measure.workloads import purpose_of
 from runner.protocol.parent import Ended, run_task
 from runner.protocol.tasks import (
     Case,
@@ -198,6 +207,7 @@ class Campaign:
         task = _preparation(plan.cases, trace)
         self.machine, described = survey_machine(plan.platforms, task if describe else None)
         self._store = ArtifactStore(cache or default_cache())
+        self._variants = {name: read_variant(folder) for name in plan.models if (folder := variant_at(name))}
         self._refuse_impossible(tolerate_absent)
         if describe:
             self.prepared, filled = _described(task, described or run_task(task, timeout_s=_PREPARE_TIMEOUT_S))
@@ -221,7 +231,11 @@ class Campaign:
                 remedy="Name one that `assay detect` lists as available" + self._installing(reasons),
             )
         for precision in dict.fromkeys(case.precision for case in self.plan.cases):
-            refused = {name: self._refusal(name, precision) for name in present}
+            cases = [case for case in self.plan.cases if case.precision == precision and case.platform in present]
+            # Of a variant, what one platform cannot take is an outcome of its case.
+            if any(case.model in self._variants for case in cases):
+                continue
+            refused = {case.platform: self._refusal(case) for case in cases}
             if all(refused.values()):
                 first = next(why for why in refused.values() if why)
                 ways = "; ".join(f"{name}: {why.remedy}" for name, why in refused.items() if why)
@@ -241,12 +255,25 @@ class Campaign:
         return ", or pip install 'assay-bench[runner]'." if "not installed" in reasons else "."
 
     def _wanted(self, case: Case) -> bool:
-        """Return whether a platform that nobody named takes part: it is here, and has the mode that was asked for."""
+        """Return whether a platform that nobody named takes part: it is here, has the mode and takes the variant."""
         here = self.machine.platforms[case.platform]
+        variant = self._variants.get(case.model)
+        if variant and not any(variant.form_for(kind) for kind in here["forms"]):
+            return False
         return self.machine.available(case.platform) and not (self.plan.low_memory and here["converts"])
 
-    def _refusal(self, platform: str, precision: str) -> Failed | None:
-        return refusal(self.machine, platform, precision, low_memory=self.plan.low_memory)
+    def _refusal(self, case: Case) -> Failed | None:
+        """Return why a case cannot run on its platform; a graph that is quantized needs nothing there that quantizes."""
+        variant, precision = self._variants.get(case.model), case.precision
+        if variant and self.machine.available(case.platform):
+            kinds = tuple(self.machine.platforms[case.platform]["forms"])
+            how = {"platform": case.platform, "precision": precision, "purpose": purpose_of(case.workload)}
+            try:
+                form = form_taken(variant, kinds, **how)
+            except (UnsupportedWorkload, UnsupportedPrecision) as error:
+                return _refused(type(error).__name__, error.detail, error.remedy or "")
+            precision = "fp32" if quantized_already(form) else precision
+        return refusal(self.machine, case.platform, precision, low_memory=self.plan.low_memory)
 
     def run(self, case: Case, *, verify: bool = False, on_stage: Callable[[str], None] | None = None) -> Ended:
         """Run one case: convert where its platform wants that and it was not done before, then measure or verify."""
@@ -275,7 +302,7 @@ class Campaign:
         prepared = self.prepared[case.model]
         if prepared.error:
             return prepared.error
-        refused = self._refusal(case.platform, case.precision)
+        refused = self._refusal(case)
         if refused:
             return refused
         converted = self.converted(case, on_stage)
@@ -324,6 +351,7 @@ class Campaign:
         stamps = [[file.name, file.stat().st_size, str(file.stat().st_mtime_ns)] for file in files]
         return {
             "model": str(location.resolve()) if files else case.model,
+            "variant": variant.digest if (variant := self._variants.get(case.model)) else None,
             "files": stamps,
             "config": self.prepared[case.model].config,
             **conversion_of(case),

@@ -62,6 +62,7 @@ def _probe(name: str) -> dict[str, Any]:
         "refusals": platform.refusals() if probe.available else {},
         "runtime": msgspec.to_builtins(platform.runtime()),
         "converts": platform.converts,
+        "forms": list(platform.forms),
     }
 
 
@@ -76,6 +77,7 @@ def prepare(task: Prepare, speaker: Announcer) -> list[dict[str, Any]]:
 
 
 def _prepared(wanted: Wanted, task: Prepare) -> dict[str, Any]:
+    from runner.compression.folder import check_variant
     from runner.models.build import build_meta
     from runner.models.checkpoints import check_shapes
     from runner.models.inputs import workload_defaults
@@ -85,6 +87,8 @@ def _prepared(wanted: Wanted, task: Prepare) -> dict[str, Any]:
     try:
         how = {"trust_remote_code": task.trust_remote_code, "allow_pickle": task.allow_pickle}
         source = resolve(wanted.model, task.weights, **how)
+        if source.variant_folder:
+            check_variant(source.variant_folder)
         workloads = [workload_defaults(source, workload) for workload in wanted.workloads]
         row["config"] = source.config
         row["workloads"] = msgspec.to_builtins(workloads)

@@ -22,6 +22,7 @@ from runner.measure.prepared_case import (
     built_for,
     set_threads,
     timed,
+    variant_form,
     write_arrays,
 )
 from runner.measure.scenarios import scenario_result
@@ -54,18 +55,24 @@ def convert(task: Convert, speaker: Announcer) -> dict[str, Any]:
     platform = available(case)
     set_threads(case)
     built, inputs, load_ms = built_for(case, "float32", speaker)
+    form = variant_form(case, platform)
     speaker.reach("convert")
     recipe = Recipe(purpose=purpose_of(case.workload), precision=case.precision)
     # First, because recording a model may leave something in it.
     reference = reference_of(built.module, inputs, case.workload)
     write_arrays(folder / REFERENCE, reference)
-    _, convert_ms = timed(lambda: platform.convert(built.module, inputs, folder, recipe))
+    convert_ms: float | None = None
+    if form and form.kind != "checkpoint":
+        platform.take(built.source.variant_folder / form.kind, inputs, folder)
+    else:
+        _, convert_ms = timed(lambda: platform.convert(built.module, inputs, folder, recipe))
     write_arrays(folder / INPUTS, inputs)
     card = {
         "model": msgspec.to_builtins(built.model()),
         "checkpoint": str(built.source.location) if built.source.location else None,
         "load_ms": load_ms,
         "convert_ms": convert_ms,
+        "form": msgspec.to_builtins(form),
         "sensitivities": msgspec.to_builtins(sensitivities(built.module, inputs, case.workload, reference)),
     }
     (folder / CARD).write_bytes(msgspec.json.encode(card))
@@ -118,7 +125,7 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
         times["preprocess_ms"] = before.ms
         details = {**(observation.details or {}), "preprocessing": before.details}
         observation = msgspec.structs.replace(observation, details=details)
-    options = platform.options()
+    options = ready.options()
     ready.close()
     return {
         "model": ready.model,
@@ -163,7 +170,7 @@ def verify_case(task: Verify, speaker: Announcer) -> dict[str, Any]:
     platform = ready.platform
     checks = check_work(ready, task.case, speaker)
     observation = ready.observed(ready.taken())
-    options = platform.options()
+    options = ready.options()
     ready.close()
     return {
         "model": ready.model,

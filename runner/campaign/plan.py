@@ -13,6 +13,7 @@ from domain.configuration import Workload
 from domain.errors import PartMissing, UnknownModel, UnsupportedPrecision, UnsupportedWorkload, UsageError
 from domain.vocabulary import IN_BROWSERS, MODES, PRECISIONS, precision_named
 from runner.browser.locations import choose_browser
+from runner.compression.folder import own_precision
 from runner.measure.stopping import MAXIMUM_SAMPLES, PERCENTILE_SAMPLES, Method
 from runner.models.sources import ModelSource, hub_problem, resolve
 from runner.models.weights import unreachable
@@ -45,13 +46,15 @@ SCENARIOS_HERE = ("single_stream", "offline", "server")
 class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The cartesian product of its lists. An empty list leaves a size to the model; no platforms means all there are.
 
+    No precisions mean fp32, or of a variant the one of its form.
+
     `audio_seconds` in s, `image_sizes` the side in pixels; `optimizers` and `gradient_checkpointing` vary training only.
     `target_qps` are rates of the server scenario. `options` are lists of further options of a platform (`runner.platforms.execution_options`).
     """
 
     models: tuple[str, ...] = ()
     platforms: tuple[str, ...] | None = None
-    precisions: tuple[str, ...] = ("fp32",)
+    precisions: tuple[str, ...] | None = None
     modes: tuple[str, ...] = ("inference",)
     batch_sizes: tuple[int, ...] = (1,)
     sequence_lengths: tuple[int, ...] = ()
@@ -154,10 +157,13 @@ def make_plan(
     cases: dict[Case, None] = {}
     notes: dict[str, None] = {}
     for named in sweeps:
-        sweep = msgspec.structs.replace(named, precisions=tuple(dict.fromkeys(map(precision_named, named.precisions))))
+        sweep = named
+        if named.precisions is not None:
+            words = tuple(dict.fromkeys(map(precision_named, named.precisions)))
+            sweep = msgspec.structs.replace(named, precisions=words)
         _check(sweep)
         if low_memory:
-            sweep = msgspec.structs.replace(sweep, precisions=tuple(map(_sixteen_bits, sweep.precisions)))
+            sweep = msgspec.structs.replace(sweep, precisions=tuple(map(_sixteen_bits, sweep.precisions or ("fp32",))))
         models = list(dict.fromkeys(sweep.models))[:limit]
         chosen = [_chosen(name, weights, trust_remote_code, allow_pickle) for name in models]
         notes |= dict.fromkeys(note for *_, note in chosen if note)
@@ -248,28 +254,32 @@ def _chosen(name: str, weights: str, code: bool, pickles: bool) -> tuple[str, Mo
 
 def _cases(sweep: Sweep, chosen: Sequence[tuple[str, ModelSource, str]], code: bool, pickles: bool) -> Iterator[Case]:
     _check_taken(sweep, [source for _, source, _ in chosen])
-    for (name, source, weights), workload, compiled, options, threads, platform, precision in itertools.product(
+    for (name, source, weights), workload, compiled, options, threads, platform in itertools.product(
         chosen,
         list(_workloads(sweep)),
         sweep.compiled,
         sweep.options,
         sweep.threads or (None,),
         sweep.platforms or names(),
-        sweep.precisions,
     ):
-        yield Case(
-            model=name,
-            platform=platform,
-            precision=precision,
-            workload=workload,
-            weights=weights,
-            threads=threads,
-            compiled=compiled,
-            options=options,
-            unreachable=unreachable(source),
-            trust_remote_code=code,
-            allow_pickle=pickles,
-        )
+        for precision in sweep.precisions or (_default_precision(source, platform),):
+            yield Case(
+                model=name,
+                platform=platform,
+                precision=precision,
+                workload=workload,
+                weights=weights,
+                threads=threads,
+                compiled=compiled,
+                options=options,
+                unreachable=unreachable(source),
+                trust_remote_code=code,
+                allow_pickle=pickles,
+            )
+
+
+def _default_precision(source: ModelSource, platform: str) -> str:
+    return own_precision(source.variant, create(platform).forms) if source.variant else "fp32"
 
 
 def _check_taken(sweep: Sweep, sources: Sequence[ModelSource]) -> None:
@@ -330,7 +340,7 @@ def _check(sweep: Sweep) -> None:
         raise UsageError(
             "training generates nothing.", field="output_tokens", remedy="Leave it out, or measure inference."
         )
-    for precision in sweep.precisions:
+    for precision in sweep.precisions or ():
         if precision not in PRECISIONS:
             raise UnsupportedPrecision(
                 f"no precision is known as {precision!r}.",

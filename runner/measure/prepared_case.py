@@ -12,8 +12,10 @@ import msgspec
 
 from domain.configuration import Workload
 from domain.errors import PlatformUnavailable
+from domain.variants.lineage import Form
 from domain.vocabulary import arithmetic_precision
 from runner.campaign.discovery import Announcer
+from runner.compression.folder import form_taken, quantized_already, read_variant, variant_at
 from runner.machine.devices.lock import DeviceLock, take
 from runner.machine.devices.watching import Watcher, Watching
 from runner.machine.processor import threads_allowed
@@ -44,6 +46,7 @@ __all__ = [
     "require_probe",
     "set_threads",
     "timed",
+    "variant_form",
     "write_arrays",
 ]
 
@@ -52,6 +55,8 @@ INPUTS, REFERENCE, CARD = "inputs.npz", "reference.npz", "card.json"
 _COMPILING_CALLS = 4
 _REST_S = 1.0
 """How long the device is left alone to see what it draws then; only where that can be read."""
+_OF_QUANTIZING = frozenset({"quantization", "preset", "calibration", "weights", "activations", "group_size"})
+"""Options by which a platform says how it quantized."""
 _ROUNDED = frozenset({"bf16", "fp16"})
 _IN_MAIN_MEMORY = frozenset({"cpu", "openvino", "onnxruntime"})
 
@@ -84,6 +89,7 @@ class Ready:
         self.reference: dict[str, Any] = {}
         self.sensitivities: dict[str, Sensitivity] = {}
         self.checkpoint: Path | None = None
+        self.form: Form | None = None
         self.times: dict[str, float | None] = {"convert_ms": None, "compile_ms": None, "first_run_ms": None}
         self._settings = Settings(
             precision=case.precision,
@@ -96,6 +102,8 @@ class Ready:
             rank=self.ranks.own if self.ranks else None,
             threads_named=case.threads is not None,
         )
+        if folder is None:
+            self.form = variant_form(case, self.platform)
         raw = self._load_module(case, speaker) if folder is None else self._load_converted(Path(folder), speaker)
         speaker.reach("compile")
         compiled, compile_ms = timed(self.platform.compile)
@@ -183,6 +191,17 @@ class Ready:
             details["communication"] = msgspec.to_builtins(self._closing.communication)
         return msgspec.structs.replace(observe, details=details)
 
+    def options(self) -> dict[str, Any]:
+        """Return what else was set, after load; of a variant its form, and of a graph how it was quantized when it was made."""
+        options = self.platform.options()
+        if self.form is None:
+            return options
+        options["form"] = self.form.kind
+        if self.form.kind == "checkpoint":
+            return options
+        kept = {name: value for name, value in options.items() if name not in _OF_QUANTIZING}
+        return kept | ({"quantization": self.form.quantization} if self.form.quantization else {})
+
     def close(self) -> None:
         """Let the other ranks end, and let go of the device."""
         if self.ranks:
@@ -202,6 +221,7 @@ class Ready:
         card = msgspec.json.decode((folder / CARD).read_bytes())
         _, self.times["load_ms"] = timed(lambda: self.platform.load(Converted(folder=folder), self._settings))
         self.times["convert_ms"] = card["convert_ms"]
+        self.form = msgspec.convert(card.get("form"), Form | None)
         self.model = card["model"]
         self.checkpoint = Path(card["checkpoint"]) if card.get("checkpoint") else None
         self.reference = read_arrays(folder / REFERENCE)
@@ -259,8 +279,21 @@ def require_probe(platform: Platform, options: tuple[str, ...]) -> None:
 
 def check_work(platform: Platform, case: Case) -> None:
     """Raise where the platform cannot do this work in this precision, or does not know an option."""
-    platform.check(purpose_of(case.workload), case.precision)
+    form = variant_form(case, platform)
+    plain = "fp32" if form and quantized_already(form) else case.precision
+    platform.check(purpose_of(case.workload), plain)
     require_divisible(case, read_options(case.options, platform=case.platform, names=platform.known_options))
+
+
+def variant_form(case: Case, platform: Platform) -> Form | None:
+    """Return the form of a variant that the platform takes, None for a model that is no variant; raises where it takes none."""
+    folder = variant_at(case.model)
+    if folder is None:
+        return None
+    purpose = purpose_of(case.workload)
+    return form_taken(
+        read_variant(folder), platform.forms, platform=case.platform, precision=case.precision, purpose=purpose
+    )
 
 
 def set_threads(case: Case) -> None:

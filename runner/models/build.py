@@ -172,6 +172,8 @@ def build(
             trust_remote_code=source.trust_remote_code,
             allow_pickle=source.allow_pickle,
         )
+    if source.variant and source.variant.base_digest is None:
+        return _built(source, module, config, dtype, purpose, "random", "It was made of random weights.", notes)
     return _built(source, module, config, dtype, purpose, "pretrained", chosen.reason, notes)
 
 
@@ -323,7 +325,7 @@ def _timm_module(source: ModelSource, image_size: int | None, purpose: Purpose, 
             field="output_tokens",
             remedy="Leave the output tokens out to measure one forward call.",
         )
-    module = timm_models.create(source.id.removeprefix(timm_models.PREFIX), image_size, pretrained=pretrained)
+    module = timm_models.create(source.built_id.removeprefix(timm_models.PREFIX), image_size, pretrained=pretrained)
     return timm_models.WithLoss(module) if purpose == "training" else module
 
 

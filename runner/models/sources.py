@@ -26,6 +26,8 @@ from domain.catalogues.models import (
     timm_family,
 )
 from domain.errors import UnknownModel, UsageError
+from domain.variants.lineage import Variant
+from runner.compression.folder import read_variant, variant_at, weights_digest
 from runner.models.pipelines import DENOISERS, INDEX, read_pipeline
 
 __all__ = ["SAFE_FILES", "WEIGHT_CHOICES", "ModelSource", "hub_problem", "resolve", "weight_files"]
@@ -45,7 +47,7 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint, or None. `class_name` names the transformers class, None where its config alone decides.
     `allow_pickle` says that a checkpoint which can run code when it is opened may be opened. `unreachable` is why the
     hub cannot be asked, where that is known already. `pipeline` stands beside a denoiser, and `workload` are the sizes that
-    a folder tells.
+    a folder tells. `variant` is the card of a compressed model in `variant_folder`.
     """
 
     id: str
@@ -64,6 +66,13 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
     entry: CatalogueModel | None = None
     pipeline: ImagePipeline | None = None
     workload: WorkloadDefaults = WorkloadDefaults()
+    variant: Variant | None = None
+    variant_folder: Path | None = None
+
+    @property
+    def built_id(self) -> str:
+        """The id of the model whose code is built: that of the base of a variant."""
+        return self.variant.base if self.variant else self.id
 
     @property
     def defaults(self) -> WorkloadDefaults:
@@ -79,7 +88,7 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
 def resolve(
     name: str, weights: str = "auto", *, trust_remote_code: bool = False, allow_pickle: bool = False
 ) -> ModelSource:
-    """Find a model by catalogue id or alias, folder, `timm/<name>`, or hub id.
+    """Find a model by catalogue id or alias, folder, folder of a variant, `timm/<name>`, or hub id.
 
     `weights`: `pretrained` insists on a checkpoint, `random` uses none, `auto` takes one where there is one.
     Code that a checkpoint brings along is not run unless `trust_remote_code` asks for it, and weights in Python's
@@ -92,6 +101,8 @@ def resolve(
         )
     choice: Any = weights
     folder = Path(name).expanduser()
+    if place := variant_at(folder):
+        return _variant_source(place, choice, trust_remote_code, allow_pickle)
     if name.startswith(TIMM_PREFIX):
         return _timm_source(name, choice)
     entry = find(name)
@@ -126,6 +137,40 @@ def hub_problem() -> str | None:
     except httpx.HTTPError as error:
         return f"The Hugging Face hub could not be reached ({error})."
     return None
+
+
+def _variant_source(folder: Path, weights: WeightChoice, trust_remote_code: bool, allow_pickle: bool) -> ModelSource:
+    """A compressed model: its own checkpoint, else its base, whose weights have to be those that it was made from."""
+    variant = read_variant(folder)
+    if weights == "random" and variant.base_digest is not None:
+        raise UsageError(
+            f"{variant.id} is a variant with weights of its own.",
+            field="weights",
+            remedy="Leave out --weights random, or name its base.",
+        )
+    allowed = {"trust_remote_code": trust_remote_code, "allow_pickle": allow_pickle}
+    own = {"id": variant.id, "variant": variant, "variant_folder": folder}
+    if variant.form_for("checkpoint"):
+        checkpoint = folder / "checkpoint"
+        config = _read_config(checkpoint / "config.json")
+        source = _described(variant.base, "directory", config, checkpoint, "auto")
+        return msgspec.structs.replace(source, **own, **allowed)
+    try:
+        base = resolve(variant.source, "auto" if variant.base_digest else "random", **allowed)
+    except (UnknownModel, UsageError) as error:
+        raise UsageError(
+            f"the base of {variant.id} cannot be found: {error.detail}",
+            field="model",
+            remedy=f"Put {variant.base} back to {variant.source}, or make the variant again.",
+        ) from error
+    if variant.base_digest and weights_digest(base.location)[0] != variant.base_digest:
+        now = "are not on this machine" if base.location is None else "are others now"
+        raise UsageError(
+            f"the weights of {variant.source}, from which {variant.id} was made, {now}.",
+            field="model",
+            remedy="Put back the weights that it was made from, or make the variant again.",
+        )
+    return msgspec.structs.replace(base, **own)
 
 
 def _catalogue_source(entry: CatalogueModel, weights: WeightChoice, allow_pickle: bool) -> ModelSource:

@@ -7,6 +7,7 @@ Work other than one forward pass is asked for in place of `run`: `generator` and
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -15,6 +16,7 @@ import msgspec
 
 from domain.configuration import Runtime, Workload
 from domain.errors import UnsupportedPrecision, UnsupportedWorkload
+from domain.variants.lineage import FormKind
 from runner.machine.devices.watching import Watcher
 from runner.measure.power.choice import host_meter
 from runner.measure.power.meter import Meter, Unread
@@ -188,6 +190,8 @@ class Platform(ABC):
     name: ClassVar[str]
     converts: ClassVar[bool] = False
     """True where `convert` must have run, in another process, before `load`."""
+    forms: ClassVar[tuple[FormKind, ...]] = ("checkpoint",)
+    """Forms of a variant that are taken here, best first; any but a checkpoint takes the place of what `convert` writes."""
 
     @abstractmethod
     def probe(self) -> Probe:
@@ -234,6 +238,11 @@ class Platform(ABC):
     def convert(self, module: Any, inputs: dict[str, Any], folder: Path, recipe: Recipe) -> None:
         """Write the torch module, with those example inputs, into the folder in the platform's own form."""
         raise NotImplementedError(f"{self.name} runs torch modules as they are")
+
+    def take(self, form: Path, inputs: dict[str, Any], folder: Path) -> None:  # noqa: ARG002
+        """Copy a variant's graph from its folder into that which `load` reads, for inputs of these shapes."""
+        for file in form.iterdir():
+            shutil.copyfile(file, folder / file.name)
 
     @abstractmethod
     def load(self, model: Any, settings: Settings) -> None:

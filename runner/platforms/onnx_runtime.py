@@ -32,6 +32,7 @@ class OnnxRuntime(Platform):
 
     name = "onnxruntime"
     converts = True
+    forms = ("onnx", "checkpoint")
     provider: ClassVar[str] = "CPUExecutionProvider"
 
     def __init__(self) -> None:
@@ -100,7 +101,9 @@ class OnnxRuntime(Platform):
         """Choose the file of the precision; it is read when the session is made."""
         assert isinstance(model, Converted)
         self._settings = settings
-        self._path = model.folder / (_INT8 if settings.precision == "int8" else _MODEL)
+        quantized = model.folder / _INT8
+        # The graph of a variant is quantized itself.
+        self._path = quantized if settings.precision == "int8" and quantized.exists() else model.folder / _MODEL
 
     def compile(self) -> bool:
         """Make the session: the graph is read, fused and laid out for the provider."""

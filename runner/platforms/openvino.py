@@ -99,6 +99,7 @@ class OpenVino(Platform):
     name = "openvino"
     converts = True
     known_options: ClassVar[frozenset[str]] = frozenset({"streams"})
+    forms = ("openvino", "checkpoint")
 
     def __init__(self) -> None:
         self._models: dict[str, Any] = {}
@@ -181,6 +182,24 @@ class OpenVino(Platform):
             if recipe.precision in QUANTIZED:
                 graph = quantized(graph, recipe.precision, recipe.purpose, _calibration(graph, inputs))
             ov.save_model(graph, str(folder / name), compress_to_fp16=False)
+
+    def take(self, form: Path, inputs: dict[str, Any], folder: Path) -> None:
+        """Write the graph of a variant with the shapes of the inputs, as graphs are that are converted here."""
+        import openvino as ov
+
+        graph = ov.Core().read_model(str(form / _MODEL))
+        ports = {port.get_node().get_friendly_name(): port for port in graph.inputs}
+        _require_inputs(ports, inputs)
+        try:
+            graph.reshape({port: list(inputs[name].shape) for name, port in ports.items()})
+        except RuntimeError as error:
+            shapes = ", ".join(f"{name} {port.get_partial_shape()}" for name, port in ports.items())
+            raise UnsupportedWorkload(
+                f"the graph of this variant takes {shapes} and no other shapes.",
+                field="batch_sizes",
+                remedy="Measure it at these sizes, or make the variant again from examples of the other.",
+            ) from error
+        ov.save_model(graph, str(folder / _MODEL), compress_to_fp16=False)
 
     def load(self, model: Any, settings: Settings) -> None:
         """Read the converted graphs from their folder."""
@@ -339,6 +358,16 @@ def _cut(model: Any, streams: int) -> None:
             field="options",
             remedy="Measure it without streams.",
         ) from error
+
+
+def _require_inputs(ports: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
+    """Raise UnsupportedWorkload where a graph wants inputs that the model is not given."""
+    if missing := sorted(ports.keys() - inputs.keys()):
+        raise UnsupportedWorkload(
+            f"the graph of this variant takes {', '.join(missing)}, and its model is given {', '.join(inputs)}.",
+            field="model",
+            remedy="Make the variant again with this version of Assay.",
+        )
 
 
 def _sum_on(device: str) -> str | None:

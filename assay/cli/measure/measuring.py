@@ -129,7 +129,13 @@ def _chosen(verb: Any) -> Any:
                 help="A YAML file that says all of this; docs/plans.md has its members.",
             ),
             click.option("--platform", "platforms", type=WORDS, help="Platforms; all that are present by default."),
-            click.option("--precision", "precisions", type=WORDS, default="fp32", show_default=True),
+            click.option(
+                "--precision",
+                "precisions",
+                type=WORDS,
+                show_default="fp32; of a variant that of its form",
+                help="Precisions to compute in.",
+            ),
             click.option(
                 "--weights", type=click.Choice(["auto", "pretrained", "random"]), default="auto", show_default=True
             ),
