@@ -19,6 +19,7 @@ from runner.machine.devices.nvidia_facts import DEVICE_LOST, lost_reasons
 from runner.machine.scrub import scrub
 from runner.protocol.tasks import (
     Calibrate,
+    Compress,
     Convert,
     Evaluate,
     Examine,
@@ -122,6 +123,8 @@ def _do(task: Task, speaker: Speaker) -> Any:
             return execution.verify_case(task, speaker)
         case Evaluate():
             return importlib.import_module("..quality.scoring", __package__).evaluate_case(task, speaker)
+        case Compress():
+            return importlib.import_module("..compression.making", __package__).make_variant(task, speaker)
         case Follow():
             return importlib.import_module(".supervision", __package__).follow_case(task.case, speaker)
         case Examine():

@@ -19,6 +19,7 @@ __all__ = [
     "Calibrate",
     "Case",
     "Communication",
+    "Compress",
     "Convert",
     "Evaluate",
     "Examine",
@@ -127,6 +128,25 @@ class Evaluate(msgspec.Struct, frozen=True, kw_only=True, tag="evaluate"):
     folder: str | None = None
 
 
+class Compress(msgspec.Struct, frozen=True, kw_only=True, tag="compress"):
+    """Carry out one recipe and write the variant, with its card, into the folder.
+
+    `request` is the digest of what is asked for, `source` the name or path by which the card will name the base.
+    """
+
+    model: str
+    source: str
+    recipe: str
+    folder: str
+    request: str
+    weights: str = "auto"
+    calibrate: str | None = None
+    seed: int = 0
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+    unreachable: str | None = None
+
+
 class FollowingTask(msgspec.Struct, frozen=True, kw_only=True):
     """Be one rank of a case beside the first; `case.threads` are its own."""
 
@@ -223,7 +243,9 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, tag="serve"):
     max_batch: int = 1
 
 
-Task = Survey | Prepare | Convert | Measure | Verify | Evaluate | Follow | Examine | Exhaust | Calibrate | Serve
+Task = (
+    Survey | Prepare | Convert | Measure | Verify | Evaluate | Compress | Follow | Examine | Exhaust | Calibrate | Serve
+)
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True, tag="reached"):
