@@ -29,8 +29,8 @@ from runner.campaign.execution import conversion_of
 from runner.campaign.plan import Plan
 from runner.compression.folder import form_taken, quantized_already, read_variant, variant_at
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
-from runner.models.sources import resolve
 from runner.measure.workloads import purpose_of
+from runner.models.sources import resolve
 from runner.protocol.parent import Ended, run_task
 from runner.protocol.tasks import (
     Case,

@@ -95,6 +95,16 @@ def main() -> int:
     return 0
 
 
+_RARE: dict[type[Any], tuple[str, str]] = {
+    Evaluate: ("..quality.scoring", "evaluate_case"),
+    Compress: ("..compression.making", "make_variant"),
+    Examine: ("..selftest.checks", "examine"),
+    Exhaust: ("..selftest.checks", "exhaust"),
+    Serve: ("..serving.replica_process", "serve"),
+}
+"""Task → the module and function that do it, imported when they are asked for."""
+
+
 def _failed(error: Exception, stage: str) -> Failed:
     """Return what an exception in a stage means."""
     outcome, remedy = classify(error)
@@ -121,20 +131,13 @@ def _do(task: Task, speaker: Speaker) -> Any:
             return execution.measure_case(task, speaker)
         case Verify():
             return execution.verify_case(task, speaker)
-        case Evaluate():
-            return importlib.import_module("..quality.scoring", __package__).evaluate_case(task, speaker)
-        case Compress():
-            return importlib.import_module("..compression.making", __package__).make_variant(task, speaker)
         case Follow():
             return importlib.import_module(".supervision", __package__).follow_case(task.case, speaker)
-        case Examine():
-            return importlib.import_module("..selftest.checks", __package__).examine(task, speaker)
-        case Exhaust():
-            return importlib.import_module("..selftest.checks", __package__).exhaust(task, speaker)
         case Calibrate():
             return importlib.import_module("..calibration.measuring", __package__).calibrate(task, speaker, _failed)
-        case Serve():
-            return importlib.import_module("..serving.replica_process", __package__).serve(task, speaker)
+        case _:
+            module, function = _RARE[type(task)]
+            return getattr(importlib.import_module(module, __package__), function)(task, speaker)
 
 
 def connect() -> tuple[Speaker, bytes]:
