@@ -41,7 +41,7 @@ Examples:
   assay compress ./my-model --recipe int4-weights --no-bench"""
 )
 @click.argument("model")
-@click.option("--recipe", "names", type=WORDS, metavar="NAME,…|all", help="Recipes to carry out; --list names them.")
+@click.option("--recipe", "wanted", type=WORDS, metavar="NAME,…|all", help="Recipes to carry out; --list names them.")
 @click.option("--list", "listing", is_flag=True, help="List the recipes for this model, and why one is not for it.")
 @click.option(
     "--eval",
@@ -53,6 +53,7 @@ Examples:
 @click.option("--calibrate", metavar="DATA", help="Examples to calibrate or train with; never those of --eval.")
 @click.option(
     "--out",
+    "folder",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Folder of the variants; else `variants` in ASSAY_HOME. What is there already is not made again.",
@@ -88,9 +89,9 @@ Examples:
 @as_json
 def compress(
     model: str,
-    names: list[str] | None,
+    wanted: list[str] | None,
     listing: bool,
-    out: Path | None,
+    folder: Path | None,
     no_bench: bool,
     no_send: bool,
     context: str,
@@ -113,19 +114,19 @@ def compress(
 
     if listing:
         return _list(model, how, as_json=as_json)
-    if not names:
+    if not wanted:
         raise UsageError("no recipe is named.", field="recipe", remedy="Name some, or say all; --list names them.")
-    chosen = recipes() if names == [ALL] else tuple(recipe_named(name) for name in dict.fromkeys(names))
+    chosen = recipes() if wanted == [ALL] else tuple(recipe_named(name) for name in dict.fromkeys(wanted))
     home = find_home()
     compression = Compression(
         model=model,
         recipes=chosen,
-        out=out or home.path / "variants",
+        out=folder or home.path / "variants",
         platforms=tuple(platforms) if platforms else None,
         measure=not no_bench,
         **how,
     )
-    if names == [ALL] and sys.stdin.isatty() and not as_json:
+    if wanted == [ALL] and sys.stdin.isatty() and not as_json:
         confirm(f"{len(chosen)} recipes, some of which train the model.", yes=yes)
     target = None if no_send else (server, token)
     result = _carried_out(compression, target, home.cache, run_context(context))

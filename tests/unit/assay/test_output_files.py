@@ -21,6 +21,7 @@ READ = {
     ("alerts routes check", "file"), ("alerts routes test", "file"), ("ci compare", "thresholds"),
     ("ci gate", "score_file"), ("regressions history", "files"), ("jobs submit", "plan"), ("jobs export", "plan"),
     ("peer add", "token_file"), ("peer pull", "token_file"), ("scaffold check", "places"), ("scaffold test", "events"),
+    ("endpoint invoke", "file"),
 }  # fmt: skip
 """Files and folders that a verb reads."""
 UNIQUE = {("migrate", "folder"), ("scaffold test", "folder")}
@@ -30,6 +31,7 @@ KEPT = {
     ("ci compare", "folder"),
     ("ci gate", "folder"),
     ("ci prepare", "folder"),
+    ("compress", "folder"),
     ("export", "to"),
     ("worker", "work_in"),
 }

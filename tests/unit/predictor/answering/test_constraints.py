@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.answers import QualityLoss
 from predictor.answering.constraints import constraints_of
 from predictor.answering.option import Option
 from predictor.answering.question import LIMITS, Question
@@ -20,11 +21,15 @@ ESTIMATE = Option(
     high_ms=12.5, covered=True, throughput_per_s=400.0, peak_memory_bytes=1e9, memory_low_bytes=0.8e9,
     memory_high_bytes=1.25e9, ttft_ms=50.0, ttft_low_ms=40.0, ttft_high_ms=62.5, tpot_ms=5.0, tpot_low_ms=4.0,
     tpot_high_ms=6.25, tokens_per_s=800.0, tokens_low_per_s=640.0, tokens_high_per_s=1000.0, usd_per_hour=2.0,
-    rated_power_w=300.0,
+    rated_power_w=300.0, size_bytes=80_000_000, quality=QualityLoss(
+        metric="accuracy", unit="pt", loss=0.4, low=-0.2, high=1.0, examples=2000, data="held-out", method="mcnemar", worse=12,
+        better=4, hardware="a", platform="cuda", precision="fp16", evidence="0198c0de-0000-7000-8000-000000000001",
+    ),
 )  # fmt: skip
 VALUES = {
     "max_latency_ms": 10.0, "max_ttft_ms": 50.0, "max_tpot_ms": 5.0, "min_throughput_per_s": 400.0,
     "min_tokens_per_s": 800.0, "max_memory_mb": 1000.0, "max_power_w": 300.0, "max_usd_per_hour": 2.0,
+    "max_quality_loss_pt": 1.0, "max_size_mb": 80.0,
 }  # fmt: skip
 
 
@@ -35,7 +40,7 @@ def probability(option: Option, name: str, limit: float) -> float | None:
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_at_the_value_is_as_likely_met_as_not_and_exact_figures_are_certain(name: str) -> None:
-    exact = name in ("max_power_w", "max_usd_per_hour")
+    exact = name in ("max_power_w", "max_usd_per_hour", "max_quality_loss_pt", "max_size_mb")
     assert probability(ESTIMATE, name, VALUES[name]) == (1.0 if exact else pytest.approx(0.5))
     easier = 0.8 if name.startswith("min_") else 1.25
     assert probability(ESTIMATE, name, VALUES[name] * easier) == pytest.approx(1.0 if exact else 0.9)
@@ -85,4 +90,6 @@ def test_a_missing_figure_is_not_known_to_be_met() -> None:
         if name == "max_latency_ms":
             continue
         _, left = constrained([option], Question(model="m", **{name: 1.0}).checked())
-        assert (left[0][1].rule, left[0][1].detail) == (name, "the figure is not known")
+        unknown = "never evaluated" if name == "max_quality_loss_pt" else "not known"
+        assert left[0][1].rule == name
+        assert unknown in left[0][1].detail
