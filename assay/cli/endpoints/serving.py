@@ -69,6 +69,7 @@ def choose(service: str | None, token: str | None) -> Callable[[EndpointSpec, Ma
         from assay.cli.connection import connected
         from domain.events import HARDWARE_DESCRIBED
         from runner.campaign.event_payloads import runner_source, stamped
+        from runner.models.sources import resolve
         from runner.platforms.registry import word
 
         devices = [
@@ -81,7 +82,7 @@ def choose(service: str | None, token: str | None) -> Callable[[EndpointSpec, Ma
                 source = runner_source(machine.environment)
                 answer = client.post_events([stamped(HARDWARE_DESCRIBED, data, source) for data in machine.hardware])
                 client.wait_for(answer["last_position"])
-                choice = client.choose(spec.model, devices, batch_sizes=[1], **question)
+                choice = client.choose(resolve(spec.model, spec.weights).id, devices, batch_sizes=[1], **question)
         except AssayError as error:
             raise PlatformUnavailable(
                 f"no platform was named, and none can be chosen: {error}",
