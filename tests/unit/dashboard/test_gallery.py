@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from benchmarks.variant_pictures import PICTURES
 from dashboard.gallery import LOOKS, PAGES, shots
 from dashboard.menu import MENU
 
@@ -23,7 +24,8 @@ def test_every_page_of_the_menu_has_a_picture_in_every_look() -> None:
 
 def test_the_document_shows_every_picture_that_is_taken() -> None:
     told = re.findall(r"\(images/([\w-]+)\.png\)", (DOCS / "gallery.md").read_text())
-    assert told == [shot.name for shot in shots("m", "h", "r")]
+    assert told == [*(shot.name for shot in shots("m", "h", "r")), *PICTURES]
+    assert all((DOCS / "images" / f"{name}.png").is_file() for name in PICTURES)
 
 
 def test_a_link_never_runs_a_query_so_the_button_is_pressed_and_some_pages_can_be_taken_alone() -> None:
