@@ -14,6 +14,7 @@ from assay.cli.keep.aliasing import aliasing, declare
 from assay.cli.measure.tracing import trace_models
 from assay.cli.options import AS_OF, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from domain.answers.variants import VariantRow
 from domain.vocabulary import CATEGORIES
 from presentation import formatting
 
@@ -82,10 +83,11 @@ def show_model(name: str, as_of: int | str | None, server: str | None, token: st
         return _show_folder(folder, as_json=as_json)
     with reading(server, token) as client:
         model = client.model(name, as_of=as_of)
+        variants = [] if as_json else client.variants(model["model"]["id"], as_of=as_of).items
     if as_json:
         print_json(model)
         return 0
-    for part in _shown(model):
+    for part in (*_shown(model), *_variants(variants)):
         answers().print(part)
     return 0
 
@@ -219,6 +221,22 @@ def _shown(document: Row) -> list[Any]:
         parts += _part(f"Smaller open alternatives{of}", heads, rows)
         parts.append(Text(document["quality"]))
     return parts
+
+
+def _variants(rows: Sequence[VariantRow]) -> list[Any]:
+    """Return the model and its variants side by side; nothing where there are none."""
+    if not any(row.recipe for row in rows):
+        return []
+    from presentation.variant_words import variants_table
+
+    left = ("Variant", "Platform", "Precision", "Quality loss")
+    columns = (*left[:3], "Latency", "Speed", "Size on disk", left[3])
+    heads: list[str | tuple[str, str]] = [head.lower() if head in left else (head.lower(), "right") for head in columns]
+    cells = [
+        [line[column].partition(" (")[0] if column == "Latency" else line[column] for column in columns]
+        for line in variants_table(rows)
+    ]
+    return _part("Variants", heads, cells)
 
 
 def _untried(row: Row) -> list[str]:

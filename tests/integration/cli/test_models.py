@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from assay.cli import cli
 from domain.errors import AssayError
+from tests import variants
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -64,6 +65,21 @@ def test_show_tells_what_a_model_is_and_why_where_it_ran_and_where_never(asked, 
     assert "is not compared" in said
     code, text = asked("show", model, "--json")
     assert json.loads(text)["model"]["family_from"] == "config"
+
+
+def test_show_puts_variants_beside_their_base_with_what_they_cost(asked, client, build):
+    base = f"acme/vit-{uuid.uuid4().hex[:8]}"
+    made = [
+        variants.measured(build, base, "openvino", "fp32", 32.7),
+        variants.variant(build, base=base),
+        variants.measured(build, variants.name_of("int8-ptq", base), "openvino", "int8", 12.1),
+        variants.quality(build, variants.name_of("int8-ptq", base), base=base),
+    ]
+    client.wait_for(client.post_events(made)["last_position"])
+    code, text = asked("show", base)
+    assert code == 0 and max(map(len, text.splitlines())) <= 100
+    (line,) = [line for line in text.replace("\u202f", " ").splitlines() if line.startswith("int8-ptq")]
+    assert [word for word in ("openvino", "12.1 ms", "88.4 MB", "0.1 pt (-0.2 – 0.4)") if word not in line] == []
 
 
 def test_show_finds_a_model_without_its_owner_and_offers_what_is_near_to_a_mistyped_one(asked, model):
