@@ -10,7 +10,26 @@ import psutil
 from domain.errors import AssayError
 from runner.machine.processor import control_groups
 
-__all__ = ["NotEnoughMemory", "available_bytes"]
+__all__ = [
+    "CONVERTING",
+    "FP32_BYTES",
+    "MARGIN",
+    "RUNTIME_BYTES",
+    "WEIGHT_BYTES",
+    "NotEnoughMemory",
+    "available_bytes",
+    "resting_bytes",
+    "weights_bytes",
+]
+
+MARGIN = 0.2
+"""Of everything counted; for what allocators round up and libraries keep for themselves."""
+RUNTIME_BYTES = 400_000_000
+"""Resident memory of a process that has imported torch and transformers and run a first small model."""
+WEIGHT_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5, "fp4": 0.5}
+FP32_BYTES = 4.0
+CONVERTING = frozenset({"openvino", "onnxruntime"})
+_QUANTIZED = ("fp8", "int8", "int4", "fp4")
 
 _UNLIMITED = 2**60
 """Version 1 of control groups writes a number near 2^63 where there is no limit."""
@@ -34,6 +53,18 @@ def available_bytes(groups: Iterable[Path] | None = None) -> int:
         room = _room(folder)
         result = result if room is None else min(result, room)
     return max(result, 0)
+
+
+def weights_bytes(parameters: int, precision: str, platform: str) -> int:
+    """Return what the weights take at their peak: quantizing and converting hold them in fp32 as well."""
+    size = WEIGHT_BYTES.get(precision, FP32_BYTES)
+    twice = precision in _QUANTIZED or platform in CONVERTING
+    return int(parameters * (size + FP32_BYTES if twice else size))
+
+
+def resting_bytes(parameters: int, precision: str, platform: str) -> int:
+    """Return what a loaded model takes before its first call, with the margin, from its number of parameters alone."""
+    return int((weights_bytes(parameters, precision, platform) + RUNTIME_BYTES) * (1 + MARGIN))
 
 
 def _room(folder: Path) -> int | None:

@@ -9,7 +9,16 @@ import msgspec
 from domain.catalogues.models import smaller_siblings
 from domain.configuration import Workload
 from domain.errors import UnsupportedWorkload
-from runner.machine.headroom import NotEnoughMemory, available_bytes
+from runner.machine.headroom import (
+    CONVERTING,
+    FP32_BYTES,
+    MARGIN,
+    RUNTIME_BYTES,
+    WEIGHT_BYTES,
+    NotEnoughMemory,
+    available_bytes,
+    weights_bytes,
+)
 from runner.models.build import build_meta
 from runner.models.heads import generates
 from runner.models.inputs import generation_inputs, workload_defaults
@@ -19,17 +28,9 @@ from runner.tracing.trace import trace
 
 __all__ = ["MARGIN", "Requirement", "check_fits", "required_bytes"]
 
-MARGIN = 0.2
-"""Of everything counted; for what allocators round up and libraries keep for themselves."""
-RUNTIME_BYTES = 400_000_000
-"""Resident memory of a process that has imported torch and transformers and run a first small model."""
-_WEIGHT_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5, "fp4": 0.5}
 _ACTIVATION_BYTES = {"fp16": 2.0, "bf16": 2.0}
-_QUANTIZED = ("fp8", "int8", "int4", "fp4")
-_FP32 = 4.0
 _OPTIMIZER_COPIES = {"adamw": 2, "adamw-8bit": 0.5, "sgd": 0}
 """Numbers an optimizer keeps for each parameter: AdamW two moments, SGD without momentum none."""
-_CONVERTING = frozenset({"openvino", "onnxruntime"})
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,16 +64,13 @@ def required_bytes(source: ModelSource, precision: str, workload: Workload, *, p
     """
     workload = workload_defaults(source, workload)
     batch = workload.batch_size or 1
-    size, activation = _WEIGHT_BYTES.get(precision, _FP32), _ACTIVATION_BYTES.get(precision, _FP32)
+    size, activation = WEIGHT_BYTES.get(precision, FP32_BYTES), _ACTIVATION_BYTES.get(precision, FP32_BYTES)
     training = workload.mode == "training"
     purpose: Any = "training" if training else "inference"
     parameters = build_meta(source, image_size=workload.image_size, purpose=purpose).parameters
     elements, kept = _elements(source, workload)
-    stored = size + _FP32 if precision in _QUANTIZED else size
-    if platform in _CONVERTING:
-        stored = _FP32 + size
     return Requirement(
-        weights=int(parameters * stored),
+        weights=weights_bytes(parameters, precision, platform),
         activations=int(elements * batch * activation),
         gradients=int(parameters * size) if training else 0,
         optimizer=int(parameters * size * _OPTIMIZER_COPIES.get(workload.optimizer or "adamw", 2)) if training else 0,
@@ -138,7 +136,7 @@ def _told(needed: Requirement) -> str:
 def _remedy(source: ModelSource, precision: str, workload: Workload, platform: str, free: int) -> str:
     ways = []
     if precision in ("fp32", "tf32") and _fits(source, "bf16", workload, platform, free):
-        named = "--precision bf16" if platform in _CONVERTING else "--low-memory (weights in bf16)"
+        named = "--precision bf16" if platform in CONVERTING else "--low-memory (weights in bf16)"
         ways.append(f"{named} would fit")
     single = msgspec.structs.replace(workload, batch_size=1)
     if (workload.batch_size or 1) > 1 and _fits(source, precision, single, platform, free):

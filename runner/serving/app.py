@@ -6,7 +6,8 @@ import asyncio
 import hmac
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from litestar import Litestar, Request, Response, delete, get, patch, post
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.params import FromPath
+from litestar.response import Stream
 
 from domain.errors import (
     AssayError,
@@ -22,14 +24,17 @@ from domain.errors import (
     MalformedBody,
     NotFound,
     PayloadTooLarge,
+    ServiceUnavailable,
     TooBusy,
     Unauthenticated,
+    UnsupportedWorkload,
 )
 from domain.events import uuid7
 from runner.campaign.event_payloads import RUNNER_VERSION
 from runner.serving import embeddings, kserve
 from runner.serving.contract import EndpointSpec
 from runner.serving.exchange import Loaded
+from runner.serving.language import LanguageEndpoint
 from runner.serving.server import ModelServer
 
 __all__ = ["create_app"]
@@ -112,6 +117,8 @@ class _Face:
         self.server, self.token = server, token
         self.budget, self.results = _Budget(MAX_PENDING_BYTES), _Results()
         self.began = int(time.time())
+        # Each waits for an engine, which takes seconds: they are not to take the threads of other work.
+        self.passing = ThreadPoolExecutor(256, thread_name_prefix="engine-request")
 
     async def read(self, request: Asked, use: Callable[[bytes], Awaitable[Any]]) -> Any:
         """Return what comes of the body; its bytes count until then, and it ends early where the client leaves."""
@@ -150,6 +157,28 @@ class _Face:
         answer = msgspec.json.encode({"id": identifier, "location": place})
         headers = {"Location": place, "Preference-Applied": "respond-async"}
         return Response(answer, status_code=202, media_type="application/json", headers=headers)
+
+    async def complete(self, route: str, body: bytes) -> Any:
+        """Return the answer of a language model."""
+        document = _decoded(body, dict[str, Any])
+        endpoint = self.server.endpoint(str(document.get("model")))
+        if not isinstance(endpoint, LanguageEndpoint):
+            raise NotFound(
+                f"{endpoint.spec.name} does not answer /v1{route}: it is no language model.",
+                field="model",
+                remedy="There is /v1/models, /v1/embeddings and /v2/models/NAME/infer.",
+            )
+        if endpoint.state not in ("ready", "evicted"):
+            raise ServiceUnavailable(
+                f"{endpoint.spec.name} is {endpoint.state}.", field="model", remedy=endpoint.reason
+            )
+        loop, answers = asyncio.get_running_loop(), endpoint.send(route, document)
+        # The first item comes when the engine has accepted the request: until then a refusal has its own status.
+        first = await loop.run_in_executor(self.passing, next, answers, b"")
+        if document.get("stream"):
+            return Stream(_events(first, answers, self.passing), media_type="text/event-stream")
+        await loop.run_in_executor(self.passing, list, answers)
+        return Response(first, media_type="application/json", status_code=200)
 
     async def embed(self, body: bytes) -> dict[str, Any]:
         """Return the vectors of texts or token ids."""
@@ -285,13 +314,10 @@ async def embed(request: Asked) -> dict[str, Any]:
 
 
 @post(["/v1/completions", "/v1/chat/completions"], status_code=200)
-async def complete(request: Asked) -> None:
-    """Refuse what only an engine of language models answers."""
-    raise NotFound(
-        f"no model here answers {request.url.path}: language models need an engine (vLLM, OVMS, transformers serve).",
-        field="model",
-        remedy="There is /v1/models, /v1/embeddings and /v2/models/NAME/infer.",
-    )
+async def complete(request: Asked) -> Any:
+    """Answer with what the engine of a language model answers, as one document or as a stream of events."""
+    face, path = _face(request), request.url.path
+    return await face.read(request, lambda body: face.complete(path.removeprefix("/v1"), body))
 
 
 @get("/v1/endpoints")
@@ -330,6 +356,18 @@ async def remove(request: Asked, name: FromPath[str]) -> dict[str, Any]:
     return msgspec.to_builtins(await server.run(lambda: server.remove(name)))  # type: ignore[no-any-return]
 
 
+async def _events(first: bytes, answers: Iterator[bytes], threads: ThreadPoolExecutor) -> AsyncIterator[bytes]:
+    """Yield the events of a stream; one that breaks off ends with an event that says why."""
+    yield first
+    loop = asyncio.get_running_loop()
+    try:
+        while item := await loop.run_in_executor(threads, next, answers, b""):
+            yield item
+    except AssayError as error:
+        message = {"error": {"message": str(error), "type": error.type, "param": error.field, "code": error.type}}
+        yield b"data: " + msgspec.json.encode(message) + b"\n\n"
+
+
 class _Scale(msgspec.Struct, forbid_unknown_fields=True):
     workers: int
 
@@ -362,7 +400,14 @@ async def _gone(request: Asked) -> None:
 
 
 def _loaded(server: ModelServer, name: str) -> Loaded:
-    loaded = server.endpoint(name).loaded
+    endpoint = server.endpoint(name)
+    if isinstance(endpoint, LanguageEndpoint):
+        raise UnsupportedWorkload(
+            f"{name} is a language model, which is not called with tensors.",
+            field="model",
+            remedy="Use /v1/chat/completions or /v1/completions.",
+        )
+    loaded = endpoint.loaded
     if loaded is None:
         raise NotFound(f"{name} is not loaded yet.", field="model", remedy=f"Ask /v2/models/{name}/ready first.")
     return loaded

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from domain.configuration import Word, Workload
-from domain.endpoints.events import Promise
+from domain.endpoints.events import DeliveryObserved, Promise
 
 __all__ = ["EndpointSpec", "EndpointState", "EndpointStatus", "Eviction", "Pool", "Replica", "ReplicaKey", "Tensor"]
 
@@ -28,7 +28,8 @@ class EndpointSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Where `platform` is None, the recommendation chooses it. `failover` names the platforms that may take over, in order; without
     any, an endpoint whose platform fails stays failed. `max_batch` requests are answered by one call, no request waits
-    longer than `max_wait_ms` for others, and with `queue_limit` waiting the next is refused.
+    longer than `max_wait_ms` for others, and with `queue_limit` waiting the next is refused. `engine` is what serves a
+    language model: vllm, ovms or transformers; the first that is installed where None.
     """
 
     name: Word
@@ -47,6 +48,7 @@ class EndpointSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     queue_limit: int = 256
     failover: tuple[Word, ...] = ()
     memory_bytes: int | None = None
+    engine: str | None = None
 
 
 class EndpointStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,6 +68,7 @@ class EndpointStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     shared_with: tuple[str, ...] = ()
     reason: str | None = None
     promise: Promise | None = None
+    delivery: DeliveryObserved | None = None
     max_batch: int | None = None
 
 
@@ -115,6 +118,8 @@ class Pool(Protocol):
     """
 
     budget_bytes: int
+    on_evict: Callable[[Eviction], None] | None
+    """Called after an eviction; the server sets it."""
 
     def acquire(
         self, endpoint: str, key: ReplicaKey, start: Callable[[], Replica], estimate_bytes: int, copies: int = 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -19,7 +20,7 @@ from domain.endpoints.events import DeliveryObserved, Promise
 from domain.statistics import dependence, latency_summary, median, quantile_interval
 from runner.campaign.event_payloads import provenance
 
-__all__ = ["FEWEST_CALLS", "Delivery", "Judgement", "Served", "judge"]
+__all__ = ["FEWEST_CALLS", "Delivery", "Judgement", "RunningCalls", "Served", "judge"]
 
 FEWEST_CALLS = 100
 """Fewer calls of the promised workload in a window decide nothing."""
@@ -58,7 +59,7 @@ def judge(
 
     Kept: its 95 % interval, widened by how much calls depend on each other, ends at or below the promised upper bound.
     Broken: it begins above. Undecided: too few calls, or the bound lies within the interval. `other` calls had another
-    batch, `shared` ones ran beside others; `load` is the number of processes that want to run for each processor.
+    batch or length, `shared` ones ran beside others; `load` is the number of processes that want to run for each processor.
     """
     dependent = dependence(calls) if calls else 1.0
     worth = len(calls) / dependent
@@ -81,7 +82,7 @@ def _too_few(calls: int, worth: float, other: int, shared: int) -> str:
     if calls >= FEWEST_CALLS:
         return f"Too few: {calls} calls depend on each other so much that they are worth {worth:.0f}, not {FEWEST_INDEPENDENT}."
     if other > max(shared, calls):
-        return f"Other batch: {other} calls had another batch than the promise, {calls} had its own; {FEWEST_CALLS} decide."
+        return f"Other batch: {other} calls had another batch or length than promised, {calls} had it; {FEWEST_CALLS} decide."
     if shared > calls:
         return f"Load: {shared} calls ran beside others, {calls} alone as promised; {FEWEST_CALLS} decide."
     return f"Too few: {calls} calls of the promised workload, {FEWEST_CALLS} decide."
@@ -110,11 +111,38 @@ class _Window:
         self.calls, self.requests = _Series(), _Series()
         self.requested = self.failed = self.items = self.other = self.shared = 0
 
+    def snapshot(self) -> _Window:
+        same = copy(self)
+        same.calls, same.requests = copy(self.calls), copy(self.requests)
+        same.calls.values, same.requests.values = list(self.calls.values), list(self.requests.values)
+        return same
+
+
+class RunningCalls:
+    """Counts the calls that run on a machine, and says of each whether it ran alone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = self._begun = 0
+
+    def begin(self) -> int | None:
+        """Take note of a call that begins; return what `end` needs, None where another one runs already."""
+        with self._lock:
+            self._running += 1
+            self._begun += 1
+            return self._begun if self._running == 1 else None
+
+    def end(self, begun: int | None) -> bool:
+        """Take note that a call has ended; return whether no other one ran beside it."""
+        with self._lock:
+            self._running -= 1
+            return begun == self._begun
+
 
 class Delivery:
     """Collects what one endpoint delivers, and hands one `DeliveryObserved` to `on_window` for each window with requests.
 
-    Any thread may call it. A window ends with the first record, or `roll`, after `window_s`; `close` ends the last one.
+    Any thread may call it. A window ends with the first `roll` after `window_s`; `close` ends the last one.
     """
 
     def __init__(
@@ -130,14 +158,19 @@ class Delivery:
         # Held for a few list operations only: the verdict is computed outside.
         self._lock = threading.Lock()
         self._window = _Window(now())
+        self._last: DeliveryObserved | None = None
 
-    def called(self, latency_ms: float, batch_size: int, *, alone: bool = True) -> None:
-        """Record one call of the model; `alone` says that no other call of this machine's endpoints ran beside it."""
+    def called(self, latency_ms: float, batch_size: int, *, length: int | None = None, alone: bool = True) -> None:
+        """Record one call of the model: its items, and how many tokens each has where that is free.
+
+        `alone` says that no other call of this machine's endpoints ran beside it.
+        """
+        expected = self._served.workload.sequence_length or length
         promised = self._served.workload.batch_size or 1
         with self._lock:
             window = self._window
             window.items += batch_size
-            if batch_size != promised:
+            if batch_size != promised or length not in (None, expected):
                 window.other += 1
             elif not alone:
                 window.shared += 1
@@ -149,14 +182,12 @@ class Delivery:
         with self._lock:
             self._window.requested += 1
             self._window.requests.add(request_ms)
-        self.roll()
 
     def failed(self) -> None:
         """Record one request that was not answered."""
         with self._lock:
             self._window.requested += 1
             self._window.failed += 1
-        self.roll()
 
     def roll(self) -> None:
         """End the window if it is over; call it every few seconds, so that a quiet endpoint reports too."""
@@ -168,41 +199,50 @@ class Delivery:
         self._tell(ended, now)
 
     def close(self) -> None:
-        """End the last window, when the endpoint is removed or evicted."""
+        """End the last window, when the endpoint is removed or goes to another platform."""
         now = self._now()
         with self._lock:
             ended, self._window = self._window, _Window(now)
         self._tell(ended, now)
 
+    def so_far(self) -> DeliveryObserved | None:
+        """Return what the window that runs has so far; the last one where it has no request, None without any."""
+        with self._lock:
+            window = self._window.snapshot()
+        return self._observed(window, self._now()) or self._last
+
     def _tell(self, window: _Window, until: datetime) -> None:
+        if observed := self._observed(window, until):
+            self._last = observed
+            self._on_window(observed)
+
+    def _observed(self, window: _Window, until: datetime) -> DeliveryObserved | None:
         if not window.requested:
-            return
+            return None
         served, calls = self._served, window.calls.values
         if served.promise is None:
             judgement = Judgement(verdict="undecided", reason="Nothing was promised for this endpoint.")
         else:
             judgement = judge(served.promise, calls, other=window.other, shared=window.shared, load=_load())
         seconds = (until - window.since).total_seconds()
-        self._on_window(
-            DeliveryObserved(
-                endpoint=served.endpoint,
-                server=served.server,
-                model=served.model,
-                workload=served.workload,
-                execution=served.execution,
-                hardware=served.hardware,
-                since=window.since,
-                until=until,
-                requests=window.requested,
-                failures=window.failed,
-                verdict=judgement.verdict,
-                latency_ms=latency_summary(calls) if calls else None,
-                request_ms=latency_summary(window.requests.values) if window.requests.values else None,
-                throughput_per_s=window.items / seconds if seconds > 0 else None,
-                promise=served.promise,
-                reason=judgement.reason,
-                provenance=provenance(),
-            )
+        return DeliveryObserved(
+            endpoint=served.endpoint,
+            server=served.server,
+            model=served.model,
+            workload=served.workload,
+            execution=served.execution,
+            hardware=served.hardware,
+            since=window.since,
+            until=until,
+            requests=window.requested,
+            failures=window.failed,
+            verdict=judgement.verdict,
+            latency_ms=latency_summary(calls) if calls else None,
+            request_ms=latency_summary(window.requests.values) if window.requests.values else None,
+            throughput_per_s=window.items / seconds if seconds > 0 else None,
+            promise=served.promise,
+            reason=judgement.reason,
+            provenance=provenance(),
         )
 
 

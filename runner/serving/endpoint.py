@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
@@ -13,24 +12,20 @@ import msgspec
 
 from domain.canonical import digest
 from domain.configuration import Execution, Hardware, Model
-from domain.endpoints.events import Change, Promise
+from domain.endpoints.events import Change, DeliveryObserved, Promise
 from domain.errors import AssayError, NotFound, ServiceUnavailable, Unavailable, UsageError
 from runner.campaign.campaign import Campaign
+from runner.machine.headroom import resting_bytes
 from runner.protocol.tasks import Case, Failed
 from runner.serving.batching import Batcher, Request, join, split
-from runner.serving.contract import EndpointSpec, EndpointState, EndpointStatus, Pool, ReplicaKey
+from runner.serving.contract import EndpointSpec, EndpointState, EndpointStatus, Pool, ReplicaKey, Tensor
+from runner.serving.delivery import Delivery, RunningCalls, Served
 from runner.serving.exchange import Loaded
 from runner.serving.replica import ProcessReplica, ReplicaLost, start_replica
 
-__all__ = ["Chosen", "Endpoint", "Observe", "Owner"]
+__all__ = ["Chosen", "Endpoint", "Owner", "weights_digest"]
 
-_ESTIMATE_BYTES = 400_000_000
-"""What the process of a replica takes beside its weights."""
-_BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""Pauses between starts of a replica that does not come back; after the last one the endpoint fails, or fails over."""
 _DRAIN_S = 30.0
-Observe = Callable[[str, Loaded, float, float, bool], None]
-"""Told of each request: endpoint, what answered, ms of the call and of the whole request, and whether it was answered."""
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,14 +40,19 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 class Owner(Protocol):
     """What an endpoint asks of the server that it belongs to."""
 
+    id: str
     pool: Pool
-    observe: Observe | None
+    calls: RunningCalls
+    restart_pauses_s: tuple[float, ...]
 
     def prepare(self, spec: EndpointSpec, platform: str, precision: str) -> tuple[Case, Campaign]:
         """Return the case of an endpoint on a platform."""
 
     def tell(self, endpoint: Endpoint, change: Change, reason: str | None = None) -> None:
         """Hand on the event of a change."""
+
+    def delivered(self, data: DeliveryObserved) -> None:
+        """Hand on the event of what an endpoint delivered."""
 
     def sharing(self, endpoint: Endpoint) -> tuple[str, ...]:
         """Return the other endpoints that the same replicas answer."""
@@ -72,11 +72,13 @@ class Endpoint:
         self.hardware: Hardware | None = None
         self.model: Model = Model(id=spec.model if " " not in spec.model else spec.name)
         self.workers = 0
+        self._copies = self._losses = 0
         self._chain: list[tuple[str, str, bool]] = []
         self._case: Case | None = None
         self._folder: Path | None = None
+        self.delivery: Delivery | None = None
         self._key: ReplicaKey | None = None
-        self._estimate = _ESTIMATE_BYTES
+        self._estimate = 0
         self._replicas: list[ProcessReplica] = []
         self._threads: list[threading.Thread] = []
         self._stop = threading.Event()
@@ -108,6 +110,7 @@ class Endpoint:
                 self.promise = None
                 self.reason = f"failed over to {platform}: {error.detail}"
                 self.server.tell(self, "failed-over", self.reason)
+            self._observe_delivery()
             self.state = "ready"
             return
         assert error is not None
@@ -121,10 +124,9 @@ class Endpoint:
         self._case, self._folder = case, folder
         prepared = campaign.prepared[case.model]
         self.model = msgspec.convert(prepared.model, Model)
-        parameters = self.model.parameters or 0
-        self._estimate = self.spec.memory_bytes or _ESTIMATE_BYTES + parameters * 4
+        self._estimate = self.spec.memory_bytes or resting_bytes(self.model.parameters or 0, precision, platform)
         self._key = ReplicaKey(
-            weights=_weights_digest(case, prepared.config),
+            weights=weights_digest(case, prepared.config),
             platform=platform,
             precision=precision,
             device=case.device,
@@ -134,11 +136,35 @@ class Endpoint:
             workload=case.workload,
             max_batch=self.spec.max_batch,
         )
-        replicas = self._acquire(max(1, self.workers))
+        replicas = self._acquire(max(1, self._copies))
         self.loaded = replicas[0].loaded
         self.model = msgspec.convert({**prepared.model, **self.loaded.model}, Model)
         self.hardware = campaign.machine.hardware_for(self.loaded.platform, self.loaded.device)
         self.batcher.max_batch = self.loaded.max_batch
+
+    def _observe_delivery(self) -> None:
+        """Observe what the configuration that was just loaded delivers, and end what was observed of the last one."""
+        if self.delivery:
+            self.delivery.close()
+        execution = self.execution()
+        assert self._case is not None
+        assert self.loaded is not None
+        assert execution is not None
+        assert self.hardware is not None
+        served = Served(
+            endpoint=self.spec.name,
+            server=self.server.id,
+            model=self.model,
+            workload=msgspec.structs.replace(
+                self._case.workload,
+                batch_size=self._case.workload.batch_size or 1,
+                sequence_length=self._case.workload.sequence_length or self.loaded.length,
+            ),
+            execution=execution,
+            hardware=self.hardware,
+            promise=self.promise,
+        )
+        self.delivery = Delivery(served, self.server.delivered)
 
     def _acquire(self, copies: int) -> list[ProcessReplica]:
         key, case, folder = self._key, self._case, self._folder
@@ -155,10 +181,11 @@ class Endpoint:
         with self._changing:
             before, self.workers = self.workers, workers
             if workers > before:
+                self._copies = workers
                 try:
                     self._acquire(workers)
                 except BaseException:
-                    self.workers = before
+                    self.workers = self._copies = before
                     raise
                 for slot in range(before, workers):
                     thread = threading.Thread(
@@ -168,10 +195,13 @@ class Endpoint:
                     thread.start()
                 return
             leaving, self._threads = self._threads[workers:], self._threads[:workers]
+        # The last replicas are closed when nobody calls them any more; until then every call asks for all of them.
         for thread in leaving:
             thread.join()
         if leaving:
-            self._acquire(workers)
+            with self._changing:
+                self._copies = workers
+                self._acquire(workers)
 
     def _work(self, slot: int) -> None:
         """Answer batches until this worker is too many or the endpoint is removed."""
@@ -180,20 +210,22 @@ class Endpoint:
             if batch:
                 self.calling += 1
                 try:
-                    with self.server.pool.calling(self.spec.name):
-                        self._answer(slot, batch)
+                    self._answer(slot, batch)
                 finally:
                     self.calling -= 1
 
     def _answer(self, slot: int, batch: list[Request]) -> None:
         try:
-            replicas = self._acquire(max(1, self.workers))
-            # A worker that is about to end may have taken a batch while there became fewer.
-            replica = replicas[slot % len(replicas)]
+            replica = self._acquire(self._copies)[slot]
             if self.state == "evicted":
                 self.state, self.reason = "ready", None
                 self.server.tell(self, "ready", "loaded again for a request")
-            values, call_ms = replica.timed_infer(join(batch))
+            joined = join(batch)
+            begun, alone = self.server.calls.begin(), False
+            try:
+                values, call_ms = replica.timed_infer(joined)
+            finally:
+                alone = self.server.calls.end(begun)
         except AssayError as error:
             self._fail(batch, error)
             if isinstance(error, ReplicaLost):
@@ -204,39 +236,46 @@ class Endpoint:
             return
         finally:
             self.batcher.answered()
+        self._losses = 0
         self.requests += len(batch)
         now = monotonic()
+        if self.delivery:
+            self.delivery.called(call_ms, sum(request.rows for request in batch), length=_length(joined), alone=alone)
         for request, outputs in zip(batch, split(values, batch), strict=True):
             request.future.set_result(outputs)
-            if self.server.observe:
-                self.server.observe(self.spec.name, replica.loaded, call_ms, (now - request.arrived) * 1e3, True)
+            if self.delivery:
+                self.delivery.answered((now - request.arrived) * 1e3)
 
     def _fail(self, batch: list[Request], error: AssayError) -> None:
         self.requests += len(batch)
         self.failures += len(batch)
         for request in batch:
             request.future.set_exception(error)
-            if self.server.observe and self.loaded:
-                waited = (monotonic() - request.arrived) * 1e3
-                self.server.observe(self.spec.name, self.loaded, 0.0, waited, False)
+            if self.delivery:
+                self.delivery.failed()
 
     def _bring_back(self, lost: ReplicaLost) -> None:
-        """Start lost replicas again, with pauses; after the last attempt go along the failover, or fail."""
+        """Start lost replicas again, with pauses; after the last attempt go along the failover, or fail.
+
+        A replica that starts and is lost again without having answered a call is one more attempt.
+        """
         with self._changing:
-            if self.state != "ready" or self._stop.is_set():
+            if self.state != "ready" or self._stop.is_set() or all(replica.alive() for replica in self._replicas):
                 return
             error: AssayError = lost
             self.server.tell(self, "failed", f"a replica was lost and is started again: {lost.detail}"[:500])
-            for pause in _BACKOFF_S:
+            for pause in self.server.restart_pauses_s[self._losses :]:
+                self._losses += 1
                 if self._stop.wait(pause):
                     return
                 try:
-                    self._acquire(self.workers)
+                    self._acquire(self._copies)
                 except AssayError as failure:
                     error = failure
                     continue
                 self.server.tell(self, "ready", "its replicas run again")
                 return
+            self._losses = 0
             try:
                 self._load_next(error)
             except AssayError as last:
@@ -250,15 +289,21 @@ class Endpoint:
         """Refuse what comes, answer what waits where `drain` is set, end the workers and give the replicas back."""
         self.state = "removing"
         until = monotonic() + (_DRAIN_S if drain else 0)
-        while len(self.batcher) and self._threads and monotonic() < until:
+        while self.waiting() and monotonic() < until:
             self._stop.wait(0.01)
         gone = NotFound(f"the endpoint {self.spec.name} was removed.", field="model")
         self._stop.set()
         self.batcher.close(gone)
         for thread in self._threads:
             thread.join(_DRAIN_S)
+        if self.delivery:
+            self.delivery.close()
         self.server.pool.release(self.spec.name)
         self.state = "removed"
+
+    def waiting(self) -> int:
+        """Return how many requests wait for a worker; none where there is no worker to come."""
+        return len(self.batcher) if self._threads else 0
 
     def memory_bytes(self) -> int | None:
         """Return what its replicas take together; None where one of them does not run."""
@@ -275,16 +320,17 @@ class Endpoint:
             state=self.state,
             model_id=self.model.id,
             platform=self._key.platform if self._key else self.spec.platform,
-            precision=loaded.precision if loaded else self.spec.precision,
+            precision=self._key.precision if self._key else self.spec.precision,
             hardware=self.hardware.id if self.hardware else None,
             workers=self.workers,
-            waiting=len(self.batcher),
+            waiting=self.waiting(),
             requests=self.requests,
             failures=self.failures,
             memory_bytes=self.memory_bytes() if self.state == "ready" else None,
             shared_with=self.server.sharing(self),
             reason=self.reason or (loaded.unjoined and f"calls are not joined: {loaded.unjoined}" if loaded else None),
             promise=self.promise,
+            delivery=self.delivery.so_far() if self.delivery else None,
             max_batch=loaded.max_batch if loaded else None,
         )
 
@@ -308,7 +354,12 @@ class Endpoint:
         )
 
 
-def _weights_digest(case: Case, config: dict[str, Any] | None) -> str:
+def _length(inputs: list[Tensor]) -> int | None:
+    """Return the number of tokens of a call; None for a model of another kind."""
+    return next((tensor.array.shape[1] for tensor in inputs if tensor.name == "input_ids"), None)
+
+
+def weights_digest(case: Case, config: dict[str, Any] | None) -> str:
     """Return a digest of the model's config and the files of its weights; two folders with the same files give the same."""
     folder = Path(case.model).expanduser()
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []

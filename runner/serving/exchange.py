@@ -65,7 +65,8 @@ class Infer(msgspec.Struct, frozen=True, array_like=True):
 class Loaded(msgspec.Struct, frozen=True, kw_only=True, tag="loaded"):
     """A replica is ready: what it is, what did the work of its first call, and what it takes.
 
-    `max_batch` is 1 where answers of a joined call are not those of single calls, and `unjoined` says why.
+    `max_batch` is 1 where answers of a joined call are not those of single calls, and `unjoined` says why. `length` is
+    how many tokens an item of a measurement has.
     """
 
     model: dict[str, Any]
@@ -79,6 +80,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True, tag="loaded"):
     outputs: tuple[TensorSpec, ...]
     max_batch: int
     unjoined: str | None = None
+    length: int | None = None
     checkpoint: str | None = None
 
 

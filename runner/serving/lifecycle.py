@@ -88,6 +88,7 @@ def check_endpoint(
     model: str | None = None,
     protocol: ProtocolName | None = None,
     create: str | None = None,
+    platform: str | None = None,
     cycles: int = 1,
     key: str | None = None,
     timeout_s: float = 60.0,
@@ -95,7 +96,8 @@ def check_endpoint(
 ) -> Lifecycle:
     """Run the life-cycle checks against an endpoint and return what was seen.
 
-    `create` is the model of an endpoint that each cycle creates, checks and removes, on a server that can (ours can).
+    `create` is the model of an endpoint that each cycle creates, checks and removes, on a server that can (ours can);
+    `platform` is where it is to run, which the server chooses by default.
     Without it an existing `model` is checked: the first that the server lists, if none is named. A protocol that is not
     named is found by asking. Raises ServiceUnavailable where nothing answers, and UsageError for options that do not fit.
     """
@@ -103,6 +105,8 @@ def check_endpoint(
         raise UsageError("must be 1 or more.", field="cycles", remedy="Leave it out for one cycle.")
     if create and model:
         raise UsageError("goes without --model.", field="create", remedy="A created endpoint gets a name of its own.")
+    if platform and not create:
+        raise UsageError("goes with --create.", field="platform", remedy="A model that is there runs where it runs.")
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"{url!r} is no address.", field="url", remedy="Write http://127.0.0.1:8000.")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -117,7 +121,7 @@ def check_endpoint(
         for cycle in range(1, cycles + 1):
             name = f"assay-check-{uuid7()[-8:]}" if create else model or _first_model(http, spoken)
             talk = _KServe(http, name, timeout_s) if spoken == "kserve" else _OpenAI(http, name, timeout_s)
-            for step in _cycle(talk, create, cycle):
+            for step in _cycle(talk, create, platform, cycle):
                 steps.append(step)
                 if on_step:
                     on_step(step)
@@ -156,11 +160,11 @@ def _first_model(http: httpx.Client, protocol: ProtocolName) -> str:
     return names[0]
 
 
-def _cycle(talk: _Talk, create: str | None, cycle: int) -> Iterator[Step]:
+def _cycle(talk: _Talk, create: str | None, platform: str | None, cycle: int) -> Iterator[Step]:
     """Yield each check of one cycle; what was created is removed, whatever happened between."""
     made = False
     if create:
-        step = _step("create", cycle, lambda: talk.create(create))
+        step = _step("create", cycle, lambda: talk.create(create, platform))
         made = step.outcome == "passed"
         yield step
         if not made:
@@ -207,8 +211,8 @@ class _Talk:
     def __init__(self, http: httpx.Client, name: str, timeout_s: float) -> None:
         self.http, self.name, self.timeout_s = http, name, timeout_s
 
-    def create(self, model: str) -> str:
-        body = msgspec.json.encode(EndpointSpec(name=self.name, model=model))
+    def create(self, model: str, platform: str | None) -> str:
+        body = msgspec.json.encode(EndpointSpec(name=self.name, model=model, platform=platform))
         answer = self.http.post("/v1/endpoints", content=body, headers={"Content-Type": "application/json"})
         _require(answer, "POST /v1/endpoints")
         return f"{model} as {self.name}"

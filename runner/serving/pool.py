@@ -100,7 +100,7 @@ class ReplicaPool:
             raise UsageError(
                 "the budget must be more than 0 bytes.", field="memory-budget", remedy="Name it as in 4GB."
             )
-        self._on_evict, self._free_bytes, self._clock = on_evict, free_bytes, clock
+        self.on_evict, self._free_bytes, self._clock = on_evict, free_bytes, clock
         # One lock for the state. It is not held while a replica is started, closed or measured, which may take seconds:
         # `busy` keeps other threads from that group meanwhile, and reservations keep them from its memory.
         self._changed = threading.Condition()
@@ -399,16 +399,18 @@ class ReplicaPool:
             with self._changed:
                 self._closings -= 1
                 self._changed.notify_all()
-        if self._on_evict is not None:
-            self._on_evict(Eviction(endpoints=tuple(evicted), reason=reason))
+        if self.on_evict is not None:
+            self.on_evict(Eviction(endpoints=tuple(evicted), reason=reason))
 
     @contextmanager
     def _in_use(self, endpoint: str) -> Iterator[None]:
         with self._changed:
             self._calls[endpoint] += 1
             self._used[endpoint] = self._clock()
+        given_up = True
         try:
             yield
+            given_up = False
         finally:
             with self._changed:
                 self._calls[endpoint] -= 1
@@ -417,7 +419,8 @@ class ReplicaPool:
                 if idle:
                     del self._calls[endpoint]
                 leaving = idle and endpoint in self._leaving
-                over = idle and self._taken() > self.budget_bytes
+                # Who gives up, such as the loop of a client that left, must not wait for an eviction: `measure` does it.
+                over = idle and not given_up and self._taken() > self.budget_bytes
             if leaving:
                 self.release(endpoint)
             if over:

@@ -118,6 +118,7 @@ class _Model:
             outputs=tuple(self._output_spec(tensor) for tensor in first),
             max_batch=self._joined,
             unjoined=why,
+            length=next((array.shape[1] for name, array in self._example.items() if name == "input_ids"), None),
             checkpoint=checkpoint,
         )
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from domain.endpoints.events import Change, EndpointChanged
+from domain.endpoints.events import Change, DeliveryObserved, EndpointChanged
 from domain.errors import (
     AssayError,
     NameTaken,
@@ -20,7 +21,7 @@ from domain.errors import (
     ServiceUnavailable,
     UsageError,
 )
-from domain.events import ENDPOINT_CHANGED, uuid7
+from domain.events import DELIVERY_OBSERVED, ENDPOINT_CHANGED, uuid7
 from runner.campaign.campaign import Campaign, refusal, survey_machine
 from runner.campaign.event_payloads import Machine, provenance, runner_source, stamped
 from runner.campaign.plan import Sweep, make_plan
@@ -28,10 +29,14 @@ from runner.platforms.registry import names
 from runner.protocol.tasks import Case
 from runner.serving.batching import Request
 from runner.serving.contract import EndpointSpec, EndpointStatus, Eviction, Pool, Tensor
-from runner.serving.endpoint import Chosen, Endpoint, Observe
+from runner.serving.delivery import RunningCalls
+from runner.serving.endpoint import Chosen, Endpoint
+from runner.serving.language import LanguageEndpoint, engine_platforms, language_model
 
 __all__ = ["Choose", "ModelServer"]
 
+RESTART_PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""Pauses between starts of a replica that does not come back; after the last one the endpoint fails, or fails over."""
 _DEFAULT_PRECISION = "fp32"
 
 
@@ -42,7 +47,7 @@ Choose = Callable[[EndpointSpec, Machine, Sequence[str]], Chosen]
 class ModelServer:
     """All endpoints of one process. Changes are made one at a time on a thread of the server's own.
 
-    `on_event` gets each change as an event, `observe` each request.
+    `on_event` gets each change as an event, and what each endpoint delivered.
     """
 
     def __init__(
@@ -51,12 +56,14 @@ class ModelServer:
         *,
         choose: Choose | None = None,
         on_event: Callable[[dict[str, Any]], None] | None = None,
-        observe: Observe | None = None,
         cache: Path | None = None,
+        restart_pauses_s: tuple[float, ...] = RESTART_PAUSES_S,
     ) -> None:
         self.pool = pool
+        pool.on_evict = self.evicted
         self.id = uuid7()
-        self.observe = observe
+        self.calls = RunningCalls()
+        self.restart_pauses_s = restart_pauses_s
         self.endpoints: dict[str, Endpoint] = {}
         self._choose = choose
         self._on_event = on_event
@@ -75,8 +82,9 @@ class ModelServer:
             raise NameTaken(
                 f"an endpoint is called {spec.name} already.", field="name", remedy="Take another name, or remove it."
             )
-        chosen = self._choice(spec)
-        endpoint = Endpoint(spec, self)
+        source = language_model(spec)
+        chosen = self._choice(spec, engine_platforms(spec.engine) if source else names())
+        endpoint = LanguageEndpoint(spec, self, source) if source else Endpoint(spec, self)
         self.endpoints[spec.name] = endpoint
         try:
             endpoint.open(chosen)
@@ -132,7 +140,15 @@ class ModelServer:
         if endpoint.state not in ("ready", "evicted"):
             raise ServiceUnavailable(f"{name} is {endpoint.state}.", field="model", remedy=endpoint.reason)
         request = Request(inputs, deadline_s)
-        endpoint.batcher.submit(request)
+        # From here until it is answered or given up, its model is not evicted.
+        calling = self.pool.calling(name)
+        calling.__enter__()
+        request.future.add_done_callback(lambda future: _leave(calling, future))
+        try:
+            endpoint.batcher.submit(request)
+        except BaseException:
+            request.future.cancel()
+            raise
         return request
 
     def submit_all(self, name: str, items: Sequence[list[Tensor]], deadline_s: float) -> list[Request]:
@@ -152,6 +168,13 @@ class ModelServer:
             if endpoint := self.endpoints.get(name):
                 endpoint.state, endpoint.reason = "evicted", eviction.reason
                 self.tell(endpoint, "evicted", eviction.reason)
+
+    def tick(self) -> None:
+        """Count the memory of the models, and post what was delivered in windows that are over; call it every few seconds."""
+        self.pool.measure()
+        for endpoint in list(self.endpoints.values()):
+            if endpoint.delivery:
+                endpoint.delivery.roll()
 
     def sharing(self, endpoint: Endpoint) -> tuple[str, ...]:
         """Return the other endpoints that the same replicas answer."""
@@ -184,12 +207,11 @@ class ModelServer:
             raise PlatformUnavailable(why.message, field="platform", remedy=why.remedy)
         return case, campaign
 
-    def _choice(self, spec: EndpointSpec) -> Chosen:
+    def _choice(self, spec: EndpointSpec, every: Sequence[str]) -> Chosen:
         """Return the configuration: as it was asked for, else as the recommendation has it for what was proved here."""
         if spec.platform is not None:
             return Chosen(platform=spec.platform, precision=spec.precision or _DEFAULT_PRECISION)
-        every = names()
-        machine, _ = survey_machine(every)
+        machine, _ = survey_machine(tuple(every))
         proved = [name for name in every if machine.available(name)]
         if self._choose is None or not proved:
             raise PlatformUnavailable(
@@ -218,8 +240,27 @@ class ModelServer:
             environment=machine.reference(),
             provenance=provenance(),
         )
-        with self._telling:
-            self._on_event(stamped(ENDPOINT_CHANGED, data, runner_source(machine.environment), endpoint.spec.name))
+        self._hand_on(ENDPOINT_CHANGED, data, machine)
+
+    def delivered(self, data: DeliveryObserved) -> None:
+        """Hand on the event of what an endpoint delivered."""
+        machine, _ = survey_machine(("cpu",))
+        self._hand_on(DELIVERY_OBSERVED, msgspec.structs.replace(data, environment=machine.reference()), machine)
+
+    def _hand_on(self, kind: str, data: EndpointChanged | DeliveryObserved, machine: Machine) -> None:
+        if self._on_event is not None:
+            with self._telling:
+                self._on_event(stamped(kind, data, runner_source(machine.environment), data.endpoint))
+
+
+def _leave(calling: AbstractContextManager[None], future: Future[Any]) -> None:
+    """Say to the pool that a request is over: answered, or given up."""
+    error = CancelledError() if future.cancelled() else future.exception()
+    if error is None:
+        calling.__exit__(None, None, None)
+    else:
+        with suppress(type(error)):
+            calling.__exit__(type(error), error, None)
 
 
 def _check(spec: EndpointSpec) -> None:

@@ -6,6 +6,9 @@ import asyncio
 import json
 import os
 import signal
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +18,16 @@ import msgspec
 import numpy as np
 import psutil
 import pytest
+import uvicorn
 
 from domain.configuration import Workload
-from domain.errors import PlatformUnavailable, UnsupportedPrecision
-from domain.events import decode_event, encode_event
+from domain.errors import AssayError, PlatformUnavailable, UnsupportedPrecision
+from domain.events import DELIVERY_OBSERVED, decode_event, encode_event
 from runner.platforms.base import Observation
 from runner.protocol.tasks import Case
 from runner.serving.app import create_app
-from runner.serving.contract import EndpointSpec
+from runner.serving.contract import EndpointSpec, Tensor
+from runner.serving.lifecycle import CHECKS, check_endpoint
 from runner.serving.pool import ReplicaPool
 from runner.serving.replica_process import require_observed
 from runner.serving.server import ModelServer
@@ -34,7 +39,7 @@ EVENTS: list[dict[str, Any]] = []
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
     server = ModelServer(ReplicaPool(8 * 10**9), on_event=EVENTS.append, cache=tmp_path_factory.mktemp("cache"))
-    server.create(EndpointSpec(name="tiny", model="bert-tiny", platform="cpu", weights="random", max_batch=4))
+    server.create(EndpointSpec(name="tiny", model="bert-tiny", platform="cpu", weights="random"))
     yield server
     server.close()
 
@@ -61,6 +66,17 @@ def body(ids: Any, **more: Any) -> dict[str, Any]:
 def states(answer: httpx.Response) -> Any:
     output = next(each for each in answer.json()["outputs"] if each["name"] == "last_hidden_state")
     return np.asarray(output["data"]).reshape(output["shape"])
+
+
+def waiting(server: ModelServer) -> int:
+    return server.pool.holdings()[0].requests  # type: ignore[attr-defined, no-any-return]
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def replica(server: ModelServer) -> psutil.Process:
@@ -119,7 +135,7 @@ def test_binary_extension_gives_the_numbers_of_json(server: ModelServer) -> None
     ("method", "path", "document", "status", "word"),
     [
         ("POST", "/v2/models/tiny/infer", {"inputs": []}, 422, "input_ids"),
-        ("POST", "/v2/models/tiny/infer", body([[1]] * 5), 422, "4"),
+        ("POST", "/v2/models/tiny/infer", body([[1]] * 9), 422, "8"),
         ("POST", "/v2/models/nope/infer", body([[1]]), 404, "tiny"),
         ("POST", "/v2/models/tiny/infer", body([[1]], parameters={"timeout": -1}), 422, "timeout"),
         ("POST", "/v1/chat/completions", {"model": "tiny"}, 404, "/v1/embeddings"),
@@ -198,6 +214,127 @@ def test_replica_refuses_where_something_else_did_the_work(seen: dict[str, Any],
         require_observed(case, msgspec.structs.replace(right, **seen))
 
 
+def test_model_stays_loaded_while_requests_wait_for_it(server: ModelServer) -> None:
+    process, endpoint = replica(server), server.endpoints["tiny"]
+    inputs = [Tensor(name=name, array=np.asarray([[5, 6]], np.int64)) for name in NAMES]
+
+    process.suspend()
+    try:
+        sent = [server.submit("tiny", inputs, 60)]
+        until(lambda: endpoint.calling == 1 and not len(endpoint.batcher))
+        sent += [server.submit("tiny", inputs, 60) for _ in range(2)]
+        assert waiting(server) == 3
+        assert sent[-1].future.cancel()
+        assert waiting(server) == 2
+    finally:
+        process.resume()
+    assert [len(each.future.result(60)) for each in sent[:2]] == [2, 2]
+    until(lambda: waiting(server) == 0)
+
+
+@pytest.fixture(scope="module")
+def address(server: ModelServer) -> Iterator[str]:
+    """Serve over a real connection, for clients that are not asynchronous, or that leave."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        serving = uvicorn.Server(uvicorn.Config(create_app(server), log_level="critical", lifespan="off"))
+        thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        serving.should_exit = True
+        thread.join(10)
+
+
+def test_whole_life_of_an_endpoint_is_checked_and_counted(server: ModelServer, address: str) -> None:
+    before = len(EVENTS)
+    result = check_endpoint(address, create="bert-tiny", platform="cpu")
+    assert result.passed, result.steps
+    passed = [step.check for step in result.steps if step.outcome == "passed"]
+    assert passed == [check for check in CHECKS if check != "stream"]
+    changes = [event["data"]["change"] for event in EVENTS[before:] if "change" in event["data"]]
+    assert (changes[:2], changes[-1]) == (["created", "ready"], "removed")
+    assert set(server.endpoints) == {"tiny"}
+    missing = check_endpoint(address, model="nobody")
+    assert (missing.count("failed", "ready"), missing.passed) == (1, False)
+
+
+def test_request_of_a_client_that_leaves_is_dropped(server: ModelServer, address: str) -> None:
+    process, endpoint = replica(server), server.endpoints["tiny"]
+    process.suspend()
+    try:
+        first = server.submit("tiny", [Tensor(name=name, array=np.asarray([[5, 6]], np.int64)) for name in NAMES], 60)
+        until(lambda: endpoint.calling == 1 and not len(endpoint.batcher))
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}/v2/models/tiny/infer", json=body([[5, 6]]), timeout=0.3)
+        until(lambda: waiting(server) == 1)
+    finally:
+        process.resume()
+    answered = endpoint.requests
+    first.future.result(60)
+    until(lambda: not endpoint.calling and not len(endpoint.batcher))
+    assert endpoint.requests == answered + 1
+
+
+# Starts two more processes; tests/unit/runner/serving/test_pool.py has the same decisions.
+@pytest.mark.torture
+def test_idle_model_makes_room_for_another_and_is_loaded_again_by_its_next_request(server: ModelServer) -> None:
+    pool, before = server.pool, len(EVENTS)
+    pool.budget_bytes = pool.used_bytes() + 10**8
+    try:
+        other = EndpointSpec(name="other", model="bert-tiny", platform="cpu", weights="random", threads=1)
+        server.create(msgspec.structs.replace(other, memory_bytes=2 * 10**8))
+        assert server.endpoints["tiny"].state == "evicted"
+        assert pool.used_bytes() <= pool.budget_bytes
+        assert (
+            asked(server, lambda client: client.post("/v2/models/tiny/infer", json=body([[5, 6]]))).status_code == 200
+        )
+        assert server.endpoints["other"].state == "evicted"
+        server.remove("other")
+    finally:
+        pool.budget_bytes = 8 * 10**9
+    changed = [event["data"] for event in EVENTS[before:] if "change" in event["data"]]
+    seen = [(data["endpoint"], data["change"]) for data in changed]
+    assert seen == [
+        ("tiny", "evicted"),
+        ("other", "created"),
+        ("other", "ready"),
+        ("other", "evicted"),
+        ("tiny", "ready"),
+        ("other", "removed"),
+    ]
+
+
+# Starts four processes and converts a model; the test after it has the first of its losses.
+@pytest.mark.torture
+def test_model_that_is_lost_again_and_again_goes_to_the_platform_that_may_take_over(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    server = ModelServer(ReplicaPool(8 * 10**9), on_event=events.append, cache=tmp_path, restart_pauses_s=(0.0, 0.0))
+    spec = EndpointSpec(name="tiny", model="bert-tiny", platform="cpu", weights="random", failover=("openvino",))
+    try:
+        server.create(spec)
+        endpoint = server.endpoint("tiny")
+        request = [Tensor(name=name, array=np.asarray([[5] * 128], np.int64)) for name in NAMES]
+        for _ in range(3):
+            lost = replica(server)
+            lost.suspend()
+            sent = server.submit("tiny", request, 120)
+            until(lambda: endpoint.calling == 1)
+            lost.kill()
+            with pytest.raises(AssayError):
+                sent.future.result(60)
+            until(lambda: not endpoint.calling, 120)
+        assert server.submit("tiny", request, 120).future.result(120)
+        status = endpoint.status()
+        assert (status.state, status.platform, status.promise) == ("ready", "openvino", None)
+        assert status.failures == 3
+    finally:
+        server.close()
+    changes = [event["data"]["change"] for event in events if "change" in event["data"]]
+    assert changes == ["created", "ready", *["failed", "ready"] * 2, "failed", "failed-over", "removed"]
+    assert [event["data"]["execution"]["platform"] for event in events][-1] == "openvino"
+
+
 def test_killed_replica_fails_its_requests_and_comes_back(server: ModelServer) -> None:
     before = replica(server)
     os.kill(before.pid, signal.SIGSTOP)
@@ -216,17 +353,35 @@ def test_killed_replica_fails_its_requests_and_comes_back(server: ModelServer) -
     assert "SIGKILL" in lost.text
     assert again.status_code == 200
     assert replica(server).pid != before.pid
-    changes = [event["data"]["change"] for event in EVENTS]
+    changes = [event["data"]["change"] for event in EVENTS if "change" in event["data"]]
     assert changes[-2:] == ["failed", "ready"]
 
 
+def test_delivery_is_observed_and_compared_with_the_promise(server: ModelServer) -> None:
+    endpoint = server.endpoints["tiny"]
+
+    async def talk(client: httpx.AsyncClient) -> Any:
+        for _ in range(3):
+            await client.post("/v2/models/tiny/infer", json=body([[5, 6]]))
+        return (await client.get("/v1/endpoints/tiny")).json()
+
+    status = asked(server, talk)
+    delivery = status["delivery"]
+    assert delivery["requests"] == endpoint.requests
+    assert delivery["failures"] == endpoint.failures
+    assert delivery["request_ms"]["p50"] > 0
+    assert (delivery["verdict"], delivery["workload"]["batch_size"]) == ("undecided", 1)
+
+
 def test_removed_endpoint_gives_its_memory_back_and_every_change_is_an_event(server: ModelServer) -> None:
-    process = replica(server)
+    process, server_requests = replica(server), server.endpoints["tiny"].requests
     answer = asked(server, lambda client: client.delete("/v1/endpoints/tiny"))
     assert answer.json()["state"] == "removed"
     assert not process.is_running()
     assert server.pool.used_bytes() == 0
     assert asked(server, lambda client: client.get("/v2/models/tiny")).status_code == 404
+    observed = next(event for event in reversed(EVENTS) if event["type"] == DELIVERY_OBSERVED)
+    assert decode_event(encode_event(observed)).data.requests == server_requests
     created = decode_event(encode_event(EVENTS[0])).data
     assert (EVENTS[0]["data"]["change"], EVENTS[-1]["data"]["change"]) == ("created", "removed")
     assert (created.execution.platform, created.execution.precision) == ("cpu", "fp32")

@@ -31,6 +31,7 @@ Examples:
 @click.option("--model", metavar="NAME", help="The model, by the server's name for it; the first it lists by default.")
 @click.option("--protocol", type=click.Choice(["kserve", "openai"]), help="What it speaks; found by asking by default.")
 @click.option("--create", metavar="MODEL", help="Create an endpoint of this model in each cycle, and remove it.")
+@click.option("--platform", metavar="P", help="With --create: where it is to run; the server chooses by default.")
 @click.option("--cycles", default=1, show_default=True, metavar="N", help="How often everything is checked.")
 @click.option("--timeout", default=60.0, show_default=True, metavar="S", help="Seconds that one answer may take.")
 @click.option(
@@ -50,6 +51,7 @@ def check(
     model: str | None,
     protocol: ProtocolName | None,
     create: str | None,
+    platform: str | None,
     cycles: int,
     timeout: float,
     key_variable: str,
@@ -77,6 +79,7 @@ def check(
             model=model,
             protocol=protocol,
             create=create,
+            platform=platform,
             cycles=cycles,
             key=os.environ.get(key_variable),
             timeout_s=timeout,

@@ -70,6 +70,11 @@ def _configured(verb: Any) -> Any:
                 show_default=True,
                 help="Requests that may wait.",
             ),
+            click.option(
+                "--engine",
+                type=click.Choice(["vllm", "ovms", "transformers"]),
+                help="What serves a language model; the first that is installed without it.",
+            ),
             click.option("--failover", type=WORDS, help="Platforms that may take over, in order; none without it."),
         )
     ):
@@ -91,7 +96,8 @@ def _remote(verb: Any) -> Any:
 Examples:
   assay endpoint serve bert-base-uncased
   assay endpoint serve ./my-checkpoint --name mine --platform openvino --precision fp32
-  assay endpoint serve bert-tiny vit-base --memory-budget 4GB --failover cpu"""
+  assay endpoint serve bert-tiny vit-base --memory-budget 4GB --failover cpu
+  assay endpoint serve ./my-llama --name chat --platform cpu --engine transformers"""
 )
 @click.argument("models", nargs=-1, metavar="[MODEL…]")
 @click.option("--name", help="Of the endpoint of one model; made of the model's without it.")
@@ -150,6 +156,7 @@ def _spec(model: str, name: str | None, how: dict[str, Any]) -> Any:
         "max_wait_ms": how["max_wait_ms"],
         "queue_limit": how["queue"],
         "failover": how["failover"] or (),
+        "engine": how["engine"],
     }
     try:
         return msgspec.convert(given, EndpointSpec)

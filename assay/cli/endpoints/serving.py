@@ -132,10 +132,8 @@ def serve_models(specs: Sequence[EndpointSpec], settings: Settings) -> int:
     require_free(settings.host, settings.port)
     with ExitStack() as stack:
         on_event = stack.enter_context(destination(None, False, settings.service, settings.service_token))
-        servers: list[ModelServer] = []
-        pool = ReplicaPool(settings.budget_bytes, on_evict=lambda eviction: servers[0].evicted(eviction))
+        pool = ReplicaPool(settings.budget_bytes)
         server = ModelServer(pool, choose=choose(settings.service, settings.service_token), on_event=on_event)
-        servers.append(server)
         stack.callback(server.close)
         for spec in specs:
             say(f"[dim]loading {spec.model}[/dim]")
@@ -163,6 +161,14 @@ def describe(status: dict[str, Any]) -> str:
             f"\n  promise: {promise['latency_ms']:.2f} ms a call "
             f"({promise['low']:.2f} to {promise['high']:.2f}, {promise['coverage']:.0%}), {promise['origin']}"
         )
+    if delivery := status.get("delivery"):
+        request_ms = delivery.get("request_ms") or {}
+        text += (
+            f"\n  delivered to {delivery['requests']} requests since {delivery['since'][11:19]}: "
+            f"{delivery['verdict']}. {delivery['reason']}"
+        )
+        if "p99" in request_ms:
+            text += f" Whole requests: p50 {request_ms['p50']:.3g} ms, p99 {request_ms['p99']:.3g} ms."
     return text + (f"\n  {status['reason']}" if status.get("reason") else "")
 
 
@@ -202,7 +208,10 @@ async def _listen(server: ModelServer, settings: Settings) -> None:
 
 
 async def _measure(server: ModelServer) -> None:
-    """Keep the pool's count of memory up to date, so that models which grow stay within its budget."""
+    """Keep models that grow within the budget, and post what was delivered; a failure is said, and serving goes on."""
     while True:
         await asyncio.sleep(_MEASURE_S)
-        await asyncio.to_thread(server.pool.measure)
+        try:
+            await asyncio.to_thread(server.tick)
+        except (AssayError, OSError) as error:
+            say(f"[yellow]{error}[/yellow]")

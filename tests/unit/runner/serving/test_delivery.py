@@ -14,7 +14,7 @@ from domain.endpoints.events import DeliveryObserved, Promise
 from domain.events import DELIVERY_OBSERVED, decode_event
 from runner.campaign.event_payloads import stamped
 from runner.serving import delivery
-from runner.serving.delivery import FEWEST_CALLS, Delivery, Served, judge
+from runner.serving.delivery import FEWEST_CALLS, Delivery, RunningCalls, Served, judge
 
 PROMISE = Promise(latency_ms=9.0, low=8.0, high=10.0, coverage=0.8, origin="predicted")
 SERVED = Served(
@@ -130,6 +130,7 @@ def test_windows_follow_each_other_and_the_last_ends_with_the_endpoint() -> None
     collector.answered(1.0)
     clock.pass_by(61)
     collector.answered(2.0)
+    collector.roll()
     clock.pass_by(5)
     collector.answered(3.0)
     collector.close()
@@ -139,6 +140,39 @@ def test_windows_follow_each_other_and_the_last_ends_with_the_endpoint() -> None
     collector.roll()
     collector.close()
     assert len(windows) == 2
+
+
+def test_running_window_can_be_seen_and_the_last_one_stays_until_the_next_request() -> None:
+    collector, windows, clock = collected()
+    assert collector.so_far() is None
+    collector.answered(3.0)
+    seen = collector.so_far()
+    assert seen is not None
+    assert (seen.requests, windows) == (1, [])
+    clock.pass_by(61)
+    collector.roll()
+    assert collector.so_far() == windows[0]
+
+
+def test_calls_of_another_length_are_not_those_of_the_promise() -> None:
+    served = msgspec.structs.replace(SERVED, workload=msgspec.structs.replace(SERVED.workload, sequence_length=128))
+    collector, windows, _ = collected(served)
+    collector.called(9.0, 2, length=128)
+    collector.called(1.0, 2, length=3)
+    collector.answered(10.0)
+    collector.close()
+    assert windows[0].latency_ms
+    assert windows[0].latency_ms.n == 1
+
+
+def test_call_is_alone_only_where_no_other_one_ran_at_any_time_of_it() -> None:
+    calls = RunningCalls()
+    first = calls.begin()
+    second = calls.begin()
+    assert not calls.end(second)
+    assert not calls.end(first)
+    third = calls.begin()
+    assert calls.end(third)
 
 
 def test_endpoint_without_a_promise_reports_what_it_delivers() -> None:

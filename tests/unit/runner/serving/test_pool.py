@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from random import Random
 from typing import Any
 
@@ -245,6 +245,18 @@ def test_overrun_of_called_endpoints_is_mended_when_the_first_call_ends() -> Non
             with pytest.raises(Unavailable):
                 machine.load("c", "c", 10)
         assert machine.evicted == ["b"]
+
+
+def test_caller_that_gives_up_does_not_wait_for_an_eviction() -> None:
+    machine = Machine(1000)
+    (replica,) = machine.load("a", "a", 400)
+    with suppress(TimeoutError), machine.pool.calling("a"):
+        replica.taken = 1200
+        machine.pool.measure()
+        raise TimeoutError
+    assert machine.evicted == []
+    machine.pool.measure()
+    assert machine.evicted == ["a"]
 
 
 @pytest.mark.parametrize("let_go", [lambda pool: pool.pin("a", False), lambda pool: pool.release("a")])
