@@ -16,7 +16,7 @@ import msgspec
 from assay.service import free_port
 from ingest.log.postgres import Database
 
-__all__ = ["ROOT", "Running", "program", "server", "service"]
+__all__ = ["ROOT", "Running", "environment", "program", "server", "service"]
 
 ROOT = Path(__file__).resolve().parents[1]
 _START_S = 120.0
@@ -36,7 +36,7 @@ def service(home: Path, database: Database, *arguments: str) -> Iterator[Running
     """Give `assay serve` on a database, ready; it ends with the block."""
     port = free_port()
     command = [sys.executable, "-m", "assay.cli", "serve", "--port", str(port), *arguments]
-    with server(command, port, "/health/live", home, _environment(home, database)) as running:
+    with server(command, port, "/health/live", home, environment(home, database)) as running:
         yield running
 
 
@@ -45,7 +45,7 @@ def program(name: str, home: Path, database: Database | None = None) -> Iterator
     """Give a server of benchmarks/programs, which takes its port as its argument."""
     port = free_port()
     command = [sys.executable, "-m", f"benchmarks.programs.{name}", str(port)]
-    with server(command, port, "/health/live", home, _environment(home, database)) as running:
+    with server(command, port, "/health/live", home, environment(home, database)) as running:
         yield running
 
 
@@ -72,7 +72,8 @@ def server(
             process.wait()
 
 
-def _environment(home: Path, database: Database | None) -> dict[str, str]:
+def environment(home: Path, database: Database | None = None) -> dict[str, str]:
+    """Return the environment of a server of its own: none of ours, and nothing shipped."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     kept["ASSAY_HOME"] = str(home)
     kept["ASSAY_SHIPPED_DATA"] = "no"

@@ -16,6 +16,7 @@ from benchmarks.rows.idle_worker import idle_worker
 from benchmarks.rows.in_process import in_process
 from benchmarks.rows.job_queue import job_queue
 from benchmarks.rows.limits import limits
+from benchmarks.rows.model_server import model_server
 from benchmarks.rows.ordering_lock import ordering_lock
 from benchmarks.rows.projection import projection
 from benchmarks.rows.rebuild import parallel_rebuild, rebuild
@@ -38,6 +39,7 @@ ROWS: dict[str, Row] = {
     "stored_bytes": stored_bytes,
     "limits": limits,
     "idle_worker": idle_worker,
+    "model_server": model_server,
     "ordering_lock": ordering_lock,
     "embedded": embedded,
     "job_queue": job_queue,
