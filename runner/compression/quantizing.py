@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,6 +28,8 @@ from runner.platforms import torch_precision
 from runner.platforms.openvino import quantized
 
 __all__ = ["compress_weights", "quantize_at_load", "quantize_openvino", "search_mixed", "train_quantized"]
+
+_COMPILING_S = 600
 
 _ROUNDING = 0.1
 """How far a graph that rounds to int8 may be from the same one in torch: values beside a step fall to either side."""
@@ -214,6 +217,8 @@ def train_quantized(work: Work, on_step: OnStep) -> Made:
         disable_bias_correction=True,
         smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(convolution=-1, matmul=-1),
     )
+    # The first use compiles an extension of NNCF's, for which a minute is not enough on a busy machine.
+    os.environ.setdefault("NNCF_EXTENSION_LOAD_TIMEOUT", str(_COMPILING_S))
     on_step("placing quantizers", None)
     with quiet_tools():
         module = nncf.quantize(flat.module, nncf.Dataset(items), **options)

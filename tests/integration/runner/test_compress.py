@@ -57,7 +57,9 @@ def test_a_variant_is_made_once_and_a_recipe_without_its_data_ends_no_other(mode
         _compressed(made.folder, tmp_path, "prune-50")
 
 
+@pytest.mark.torture
 def test_a_disk_that_takes_no_more_leaves_nothing_and_says_what_is_needed(model: Path, tmp_path: Path) -> None:
+    """Its child takes ten seconds; what is said of a full disk is tested without it in test_variants.py."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from domain.configuration import Workload
 from domain.errors import PartMissing, UnsupportedWorkload, UsageError
-from runner.measure.prepared_case import INPUTS, _read_arrays
+from runner.measure.prepared_case import INPUTS, read_arrays
 from runner.measure.training import TorchTraining, make_optimizer
 from runner.platforms.base import Converted, Settings
 from runner.platforms.openvino import OpenVino
@@ -26,7 +26,7 @@ def test_streams_of_openvino_give_what_one_gives_in_its_order(tmp_path: Path) ->
     assert uneven.value.field == "options" and "multiple of 3" in (uneven.value.remedy or "")
     platform = loaded(folder, "streams=4")
     platform.compile()
-    requests = platform.place(_read_arrays(tmp_path / INPUTS))
+    requests = platform.place(read_arrays(tmp_path / INPUTS))
     assert [request.get_input_tensor(0).shape[0] for request in requests] == [1] * 4
     with pytest.raises(UnsupportedWorkload):
         loaded(folder, "streams=2", purpose="generation")

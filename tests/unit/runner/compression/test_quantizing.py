@@ -67,7 +67,9 @@ def test_mixed_is_all_narrow_for_a_loose_limit_and_refused_where_nothing_may_be(
     assert not any((tmp_path / "none").iterdir())
 
 
+@pytest.mark.torture
 def test_training_in_int8_ends_in_narrow_weights_near_the_base(vit, pictures, tmp_path):
+    """NNCF compiles its extension with g++ first, which takes a minute on a new machine."""
     made = carried_out("int8-qat", vit, tmp_path, pictures, epochs=1, subset=4)
     assert made.parameters["quantized_layers"] == made.parameters["layers"] == 14
     assert (made.parameters["epochs"], made.used) == (1, 40)
