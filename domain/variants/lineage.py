@@ -57,7 +57,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `base` is the id of the model that it was made from, `source` the name or folder by which that model was given,
     `base_digest` the digest of its weights (None: random weights). `digest` is over base, recipe, parameters and files,
-    `request` over what was asked for: recipe, parameters, base, calibration and seed.
+    `request` over what was asked for: recipe, parameters, base, calibration and seed. `examples` is the file with a few of
+    the inputs that it was calibrated or trained with.
     """
 
     id: Identifier
@@ -73,6 +74,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     calibration: DataReference | None = None
     notes: tuple[str, ...] = ()
     request: Digest | None = None
+    examples: VariantFile | None = None
 
     def form_for(self, platform_kind: FormKind) -> Form | None:
         """Return the form of that kind; None where the variant has none."""

@@ -349,9 +349,10 @@ class Campaign:
         location = Path(case.model)
         files = sorted(location.iterdir()) if location.is_dir() else []
         stamps = [[file.name, file.stat().st_size, str(file.stat().st_mtime_ns)] for file in files]
+        variant = self._variants.get(case.model)
         return {
             "model": str(location.resolve()) if files else case.model,
-            "variant": variant.digest if (variant := self._variants.get(case.model)) else None,
+            "variant": variant and [variant.digest, variant.examples and variant.examples.digest],
             "files": stamps,
             "config": self.prepared[case.model].config,
             **conversion_of(case),

@@ -9,9 +9,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -22,11 +23,14 @@ from domain.variants.lineage import Form, FormKind, Variant, VariantFile
 
 __all__ = [
     "CARD",
+    "EXAMPLES",
     "NoRoom",
     "check_variant",
     "describe_form",
     "file_digest",
     "form_taken",
+    "keep_examples",
+    "kept_examples",
     "no_room",
     "own_precision",
     "quantized_already",
@@ -39,7 +43,9 @@ __all__ = [
     "write_card",
 ]
 
-CARD = "variant.json"
+CARD, EXAMPLES = "variant.json", "examples.npz"
+_KEPT = 8
+"""How many examples a variant keeps to be verified with."""
 _BUILDING = ".building-"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FULL_WORDS = re.compile(r"no space left|disk quota exceeded|file too large|os error (28|122|27)\b", re.I)
@@ -98,6 +104,8 @@ def _files(folder: Path, variant: Variant) -> Iterator[VariantFile]:
         raise _damaged(f"{folder / CARD} has no form")
     for form in variant.forms:
         yield from form.files
+    if variant.examples:
+        yield variant.examples
 
 
 def _damaged(what: str) -> UsageError:
@@ -131,17 +139,49 @@ def weights_digest(location: Path | None) -> tuple[str | None, int | None]:
     return digest(named), sum(file.stat().st_size for file in files)
 
 
+def keep_examples(folder: Path, inputs: Mapping[str, Any]) -> VariantFile:
+    """Write a few examples, spread over all of them, into a variant's folder and return their file."""
+    import numpy as np
+
+    count = len(next(iter(inputs.values())))
+    chosen = np.unique(np.linspace(0, count - 1, min(count, _KEPT)).round().astype(int))
+    with (folder / EXAMPLES).open("wb") as file:
+        np.savez(file, allow_pickle=False, **{name: np.asarray(array)[chosen] for name, array in inputs.items()})
+    return _described(folder, folder / EXAMPLES)
+
+
+def kept_examples(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a variant's own examples in the batch, shapes and types of these inputs; None where it has none that fit.
+
+    They are repeated where the batch is larger. An input that they lack, such as a mask of ones, stays as it is.
+    """
+    import numpy as np
+
+    if read_variant(folder).examples is None:
+        return None
+    with np.load(folder / EXAMPLES, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files if name in inputs}
+    if not arrays or any(array.shape[1:] != tuple(inputs[name].shape[1:]) for name, array in arrays.items()):
+        return None
+    result = dict(inputs)
+    for name, array in arrays.items():
+        rows = np.resize(np.arange(len(array)), len(inputs[name]))
+        result[name] = inputs[name].new_tensor(array[rows])
+    return result
+
+
 def describe_form(folder: Path, kind: FormKind, precision: str, quantization: str | None, within: str) -> Form:
     """Return a form with all files of its folder, `within` the variant's; UsageError where there are none."""
     root = folder / within
     paths = sorted(path for path in root.rglob("*") if path.is_file())
     if not paths:
         raise UsageError(f"the recipe wrote no files of the form {kind}.", field="recipe", remedy="Report the recipe.")
-    files = tuple(
-        VariantFile(path=path.relative_to(folder).as_posix(), bytes=path.stat().st_size, digest=file_digest(path))
-        for path in paths
-    )
+    files = tuple(_described(folder, path) for path in paths)
     return Form(kind=kind, precision=precision, quantization=quantization, files=files)
+
+
+def _described(folder: Path, path: Path) -> VariantFile:
+    return VariantFile(path=path.relative_to(folder).as_posix(), bytes=path.stat().st_size, digest=file_digest(path))
 
 
 def write_card(folder: Path, variant: Variant) -> None:

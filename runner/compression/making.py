@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from domain.errors import UsageError
-from domain.variants.lineage import DataReference, Form, Variant, variant_id
+from domain.variants.lineage import Form, Variant, variant_id
 from runner.campaign.discovery import Announcer
 from runner.compression.contract import Examples, Made, Recipe, Work
 from runner.compression.folder import (
     describe_form,
+    keep_examples,
     no_room,
     require_room,
     variant_digest,
@@ -57,7 +58,7 @@ def make_variant(task: Compress, speaker: Announcer) -> dict[str, Any]:
     try:
         made = carry_out(work, lambda what, share: speaker.say(Progress(what=what, share=share)))
         forms = tuple(_form(folder, made_form.kind, made, index) for index, made_form in enumerate(made.forms))
-        variant = _card(task, built, made, forms, examples.reference if examples else None)
+        variant = _card(task, built, made, forms, examples)
         write_card(folder, variant)
     except Exception as error:
         if full := no_room(error, folder, needed):
@@ -107,9 +108,8 @@ def _read_back(folder: Path, kind: str) -> None:
                 file.keys()
 
 
-def _card(
-    task: Compress, built: Built, made: Made, forms: tuple[Form, ...], calibration: DataReference | None
-) -> Variant:
+def _card(task: Compress, built: Built, made: Made, forms: tuple[Form, ...], examples: Examples | None) -> Variant:
+    calibration = examples.reference if examples else None
     location = None if built.weights == "random" else choose_weights(built.source).folder
     digest, size = weights_digest(location)
     if calibration and made.used:
@@ -128,6 +128,7 @@ def _card(
         calibration=calibration,
         notes=made.notes,
         request=task.request,
+        examples=keep_examples(Path(task.folder), examples.inputs) if examples else None,
     )
     own = variant_digest(card)
     return msgspec.structs.replace(card, id=variant_id(built.id, task.recipe, own), digest=own)

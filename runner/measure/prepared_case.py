@@ -15,7 +15,7 @@ from domain.errors import PlatformUnavailable
 from domain.variants.lineage import Form
 from domain.vocabulary import arithmetic_precision
 from runner.campaign.discovery import Announcer
-from runner.compression.folder import form_taken, quantized_already, read_variant, variant_at
+from runner.compression.folder import form_taken, kept_examples, quantized_already, read_variant, variant_at
 from runner.machine.devices.lock import DeviceLock, take
 from runner.machine.devices.watching import Watcher, Watching
 from runner.machine.processor import threads_allowed
@@ -327,8 +327,13 @@ def _inputs(built: Any, case: Case) -> dict[str, Any]:
     from runner.models.inputs import generation_inputs, make_inputs, training_inputs
 
     makers = {"inference": make_inputs, "generation": generation_inputs, "training": training_inputs}
-    row: dict[str, Any] = makers[purpose_of(case.workload)](built, case.workload, seed=case.seed)
-    return row
+    purpose = purpose_of(case.workload)
+    inputs: dict[str, Any] = makers[purpose](built, case.workload, seed=case.seed)
+    folder = built.source.variant_folder
+    if folder is None or purpose != "inference":
+        return inputs
+    # Ranges that were calibrated with examples cut off noise, so that outputs on it say nothing.
+    return kept_examples(folder, inputs) or inputs
 
 
 def rank_inputs(inputs: dict[str, Any], case: Case, rank: Rank) -> dict[str, Any]:

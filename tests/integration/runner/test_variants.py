@@ -8,18 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
+from domain.configuration import Workload
 from domain.errors import UnsupportedPrecision, UnsupportedWorkload, UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, TEST_REPORTED
 from domain.variants.lineage import Variant, variant_id
 from runner.campaign.bench import run_plan
+from runner.campaign.execution import convert
 from runner.campaign.plan import Plan, Sweep, make_plan
 from runner.campaign.verify import run_verification
 from runner.compression.folder import (
     check_variant,
     describe_form,
     form_taken,
+    keep_examples,
+    kept_examples,
     no_room,
     read_variant,
     require_room,
@@ -28,9 +33,13 @@ from runner.compression.folder import (
     weights_digest,
     write_card,
 )
+from runner.measure.prepared_case import built_for
 from runner.measure.stopping import Method
 from runner.models.sources import resolve
+from runner.protocol.tasks import Case, Convert
+from tests.integration.runner.workbench import Stages, failed, measured, verified
 
+TAKEN_BY = {"openvino": "openvino", "onnx": "onnxruntime", "checkpoint": "cpu"}
 KINDS = {"openvino": "model.xml", "onnx": "model.onnx", "checkpoint": "model.safetensors"}
 
 
@@ -53,7 +62,6 @@ def variants(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     """A variant for each form: int8 graphs by the runtimes' own quantizers, and a checkpoint rounded to bf16."""
     import torch
 
-    from domain.configuration import Workload
     from runner.models.build import build
     from runner.models.inputs import make_inputs
     from runner.platforms.base import Recipe
@@ -195,19 +203,40 @@ def test_the_precision_is_that_of_the_form_and_no_other(variants: dict[str, Path
 
 
 def test_each_form_is_measured_and_verified_where_it_is_taken(variants: dict[str, Path], tmp_path: Path) -> None:
+    for kind, platform in TAKEN_BY.items():
+        precision = "fp32" if kind == "checkpoint" else "int8"
+        case = _case(variants[kind], platform, precision)
+        folder: str | None = None
+        if kind != "checkpoint":
+            (tmp_path / kind).mkdir()
+            folder = str(tmp_path / kind)
+            convert(Convert(case=case, folder=folder), Stages())
+        row = measured(case, folder)
+        assert row["options"]["form"] == kind and row["observed"]["precision"] == precision
+        assert row["options"].get("quantization") == (None if kind == "checkpoint" else "test")
+        assert not failed(verified(case, folder))
+
+
+def _case(folder: Path, platform: str, precision: str, **sizes: Any) -> Case:
+    workload = Workload(**{"mode": "inference", "batch_size": 1, "image_size": 8, **sizes})
+    return Case(model=str(folder), platform=platform, precision=precision, workload=workload, threads=1)
+
+
+@pytest.mark.torture
+def test_forms_run_in_children_and_a_platform_that_takes_none_is_unsupported(
+    variants: dict[str, Path], tmp_path: Path
+) -> None:
+    """Ten processes, each of which imports torch, take half a minute."""
     events: list[dict[str, Any]] = []
-    took = {"openvino": "openvino", "onnx": "onnxruntime", "checkpoint": "cpu"}
-    cases = [case for kind, name in took.items() for case in _plan(variants[kind], platforms=(name,)).cases]
-    plan = msgspec.structs.replace(_plan(variants["onnx"], platforms=("cpu",)), cases=tuple(cases))
+    cases = [case for kind, name in TAKEN_BY.items() for case in _plan(variants[kind], platforms=(name,)).cases]
     refused = _plan(variants["openvino"], platforms=("cpu",)).cases
-    plan = msgspec.structs.replace(plan, cases=(*plan.cases, *refused))
+    plan = msgspec.structs.replace(_plan(variants["onnx"], platforms=("cpu",)), cases=(*cases, *refused))
     report = run_plan(plan, events.append, cache=tmp_path)
     rows = {event["data"]["model"]["id"]: event["data"] for event in events if event["type"] == MEASUREMENT_RECORDED}
     for kind, folder in variants.items():
         row = rows[read_variant(folder).id]
         assert row["execution"]["options"]["form"] == kind
         assert row["execution"]["precision"] == ("fp32" if kind == "checkpoint" else "int8")
-        assert row["execution"]["options"].get("quantization") == (None if kind == "checkpoint" else "test")
     (failure,) = (event["data"] for event in events if event["type"] == MEASUREMENT_FAILED)
     assert failure["outcome"] == "unsupported" and "--platform openvino" in failure["remedy"]
     assert (report.done, report.failed) == (3, 1)
@@ -217,6 +246,30 @@ def test_each_form_is_measured_and_verified_where_it_is_taken(variants: dict[str
     run_verification(msgspec.structs.replace(plan, cases=plan.cases[:3]), tests.append, cache=tmp_path)
     outcomes = {e["data"]["model"]["id"]: e["data"]["outcome"] for e in tests if e["type"] == TEST_REPORTED}
     assert outcomes == dict.fromkeys(ids, "passed")
+
+
+def test_a_variant_is_fed_with_the_examples_that_it_was_calibrated_with(
+    variants: dict[str, Path], base: Path, tmp_path: Path
+) -> None:
+    folder = _copied(variants["openvino"], tmp_path / "copy")
+    pixels = np.linspace(-1, 1, 20 * 64, dtype=np.float32).reshape(20, 1, 8, 8)
+    kept = keep_examples(folder, {"pixel_values": pixels})
+    write_card(folder, msgspec.structs.replace(read_variant(folder), examples=kept))
+    chosen = pixels[[0, 3, 5, 8, 11, 14, 16, 19]]
+
+    def fed(model: Path, batch_size: int) -> Any:
+        case = _case(model, "openvino", "int8", batch_size=batch_size)
+        return built_for(case, "float32", Stages())[1]["pixel_values"].numpy()
+
+    assert (fed(folder, 2) == chosen[:2]).all()
+    assert (fed(folder, 10) == np.concatenate([chosen, chosen[:2]])).all()
+    assert (fed(variants["openvino"], 2) == fed(base, 2)).all()
+    assert kept_examples(folder, {"pixel_values": np.zeros((2, 1, 16, 16))}) is None
+    with (folder / "examples.npz").open("r+b") as file:
+        file.seek(200)
+        file.write(b"another")
+    with pytest.raises(UsageError, match=r"examples\.npz in .* was altered"):
+        check_variant(folder)
 
 
 def test_nothing_stays_of_a_variant_that_was_not_finished(tmp_path: Path) -> None:
