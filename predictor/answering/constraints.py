@@ -12,6 +12,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 from typing import NamedTuple
 
+from domain.vocabulary import asked_name
 from predictor.answering.option import Option
 from predictor.answering.question import LIMITS, Question
 from predictor.choosing.chance import chance_below
@@ -143,9 +144,11 @@ def _quality_loss(option: Option) -> Figure:
 def _quality_told(option: Option, limit: float) -> str:
     loss = option.quality
     if loss is None:
-        made = option.variant
-        command = "" if made is None else f": assay compress {made.base} --recipe {made.recipe} --eval DATA"
-        return f"its quality was never evaluated{command}"
+        if made := option.variant:
+            return f"its quality was never evaluated: assay compress {made.base} --recipe {made.recipe} --eval DATA"
+        platform = asked_name(option.platform, (option.runtime or "").lower())
+        how = f"--precision {option.precision} --platform {platform} --eval DATA"
+        return f"its quality was never evaluated: assay compress MODEL {how}"
     if loss.unit != "pt":
         return f"its loss is known in {loss.unit} of {loss.metric} alone: {loss.text()}"
     needed = loss.examples_needed(limit)

@@ -5,7 +5,7 @@ All events are kept in `events.ndjson` beside the variants, so that a run that w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,65 +13,33 @@ import msgspec
 
 from domain.canonical import digest
 from domain.configuration import Model
-from domain.errors import AssayError, UsageError
-from domain.events import QUALITY_MEASURED, TEST_REPORTED, VARIANT_CREATED, uuid7
+from domain.errors import UnsupportedPrecision, UsageError
+from domain.events import TEST_REPORTED, VARIANT_CREATED, uuid7
 from domain.payloads import RunContext
 from domain.variants.events import VariantCreated
 from domain.variants.lineage import Variant
-from domain.vocabulary import asked_name
 from runner.campaign.bench import run_plan
-from runner.campaign.campaign import survey_machine
+from runner.campaign.campaign import refusal, survey_machine
 from runner.campaign.event_payloads import Machine, provenance, runner_source, stamped
 from runner.campaign.plan import Plan, Sweep, make_plan
 from runner.campaign.resume import cases_in
 from runner.campaign.run import OnEvent, OnProgress
 from runner.campaign.verify import run_verification
-from runner.compression.contract import Recipe
+from runner.compression.contract import EVENTS, Compression, Recipe, RecipeOutcome
 from runner.compression.folder import check_variant, staged_variant, weights_digest
+from runner.compression.judging import any_judged, events_in, has_form, judge, judge_base
 from runner.measure.stopping import Method
 from runner.models.sources import ModelSource, resolve
 from runner.models.weights import choose_weights, unreachable
-from runner.platforms.registry import create, names
+from runner.platforms.registry import names
 from runner.protocol.parent import run_task
-from runner.protocol.tasks import Compress, Failed
-from runner.spool.event_file import EventFile, read_lines
+from runner.protocol.tasks import Case, Compress, Failed
+from runner.spool.event_file import EventFile
 
-__all__ = ["EVENTS", "Compressed", "Compression", "RecipeOutcome", "compress", "needs_data", "offered", "take_up"]
+__all__ = ["Compressed", "compress", "needs_data", "offered", "take_up"]
 
-EVENTS = "events.ndjson"
 _CREATED = "created.json"
 """The event of a variant, kept in its folder: sent again it is the same event."""
-
-
-class Compression(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be made and measured: `calibrate` is the file of examples, `evaluate` examples or a command.
-
-    `platforms` None means all that are here; `timeout_s` is for one recipe, and for one measurement.
-    """
-
-    model: str
-    recipes: tuple[Recipe, ...]
-    out: Path
-    calibrate: str | None = None
-    evaluate: str | None = None
-    platforms: tuple[str, ...] | None = None
-    weights: str = "auto"
-    seed: int = 0
-    measure: bool = True
-    budget_s: float = 5.0
-    timeout_s: float = 1800.0
-    trust_remote_code: bool = False
-    allow_pickle: bool = False
-
-
-class RecipeOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a recipe: a variant and its folder, or why there is none; `reused` where it was there already."""
-
-    recipe: str
-    variant: Variant | None = None
-    folder: Path | None = None
-    reused: bool = False
-    failed: Failed | None = None
 
 
 class Compressed(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,9 +61,9 @@ def needs_data(recipe: Recipe, compression: Compression) -> Failed | None:
 
 def offered(recipe: Recipe, source: ModelSource) -> Failed | None:
     """Return why the recipe is not for this model, or not here; None where it is."""
-    from runner.compression.recipes import refusal
+    from runner.compression.recipes import refusal as refused
 
-    error = refusal(recipe, source)
+    error = refused(recipe, source)
     return None if error is None else _failed(type(error).__name__, error.detail, error.remedy)
 
 
@@ -115,16 +83,21 @@ def compress(
 ) -> Compressed:
     """Make what is missing, measure, verify and judge it, and tell every event.
 
-    A recipe that fails does not end the others. `on_recipe` gets recipe, step and share while one works. Raises UsageError
-    where the whole cannot work: the model, the examples, or the folder.
+    A recipe that fails does not end the others. `on_recipe` gets recipe, step and share while one works. Raises AssayError
+    before anything is made where the whole cannot work: the model, the examples, the evaluation of the base, or the folder.
     """
     source = resolve(compression.model, compression.weights, **_allowed(compression))
     examples = _checked(compression, source)
     platforms = compression.platforms or names()
     machine, _ = survey_machine(platforms)
+    _check_precisions(compression, machine)
+    base = None
+    if compression.evaluate and not any_judged(compression.out / EVENTS):
+        # First, so that an evaluation that fails costs no time and leaves nothing.
+        base = judge_base(compression, source, machine, on_recipe, cache)
     compression.out.mkdir(parents=True, exist_ok=True)
     log = EventFile(compression.out / EVENTS, resume=True)
-    kept = {event["id"] for event in _events(compression.out / EVENTS)}
+    kept = {event["id"] for event in events_in(compression.out / EVENTS)}
 
     def tell(event: dict[str, Any]) -> None:
         on_event(event)
@@ -142,15 +115,11 @@ def compress(
         if compression.measure:
             _measure(compression, made, machine, tell, on_progress, cache, context)
         if compression.evaluate:
-            unjudged = _judge(compression, made, source, machine, tell, on_recipe, cache)
+            unjudged = judge(compression, made, source, machine, tell, on_recipe, cache, base)
     finally:
         log.close()
-    events = list(_events(compression.out / EVENTS))
+    events = list(events_in(compression.out / EVENTS))
     return Compressed(base=source.id, made=made, events=events, unjudged=unjudged)
-
-
-def _events(path: Path) -> Iterator[dict[str, Any]]:
-    return (msgspec.json.decode(line) for line in read_lines(path, whole_only=True))
 
 
 def _allowed(compression: Compression) -> dict[str, bool]:
@@ -173,6 +142,30 @@ def _checked(compression: Compression, source: ModelSource) -> str | None:
     if compression.calibrate is None:
         return None
     return read_examples(compression.calibrate, source, labels=False, flag="calibrate").reference.digest
+
+
+def _check_precisions(compression: Compression, machine: Machine) -> None:
+    """Raise where a precision of the model itself can be evaluated nowhere here, before any work."""
+    from runner.quality.evaluation import read_evaluator
+
+    if not compression.precisions:
+        return
+    if compression.evaluate and read_evaluator(compression.evaluate).command:
+        raise UsageError(
+            "a command evaluates a folder, and a precision is made when a platform loads the model.",
+            field="precision",
+            remedy="Give labelled examples to --eval, or leave out --precision.",
+        )
+    platforms = [name for name in compression.platforms or names() if machine.available(name)]
+    for precision in compression.precisions:
+        refused = {name: refusal(machine, name, precision) for name in platforms}
+        if all(refused.values()):
+            ways = "; ".join(f"{name}: {why.remedy or why.message}" for name, why in refused.items() if why)
+            raise UnsupportedPrecision(
+                f"no platform asked for can compute in {precision} here.",
+                field="precision",
+                remedy=ways or "Name a platform that assay detect lists as available.",
+            )
 
 
 def _request(compression: Compression, recipe: Recipe, source: ModelSource, examples: str | None) -> str:
@@ -293,8 +286,8 @@ def _measure(
     """Measure base and variants and verify the variants, each where a platform takes it and it was not done before."""
     log = compression.out / EVENTS
     variants = [each for each in made if each.folder]
-    plan = _plan(compression, [compression.model, *(str(each.folder) for each in variants)])
-    cases = tuple(case for case in plan.cases if _takes(case.model, case.platform, variants, machine))
+    plan = _plan(compression, [str(each.folder) for each in variants])
+    cases = tuple(case for case in plan.cases if _takes(case, variants, machine))
     if not cases:
         raise UsageError(
             "none of the platforms asked for is available here and takes what was made.",
@@ -303,16 +296,21 @@ def _measure(
         )
     plan = msgspec.structs.replace(plan, cases=cases)
     run_plan(plan, tell, on_progress, done=cases_in(log), cache=cache, context=context)
-    tested = tuple(case for case in cases if case.model != compression.model)
+    tested = tuple(case for case in cases if (case.model, case.precision) != (compression.model, "fp32"))
     if tested:
         tests = msgspec.structs.replace(plan, cases=tested)
         done = cases_in(log, TEST_REPORTED)
         run_verification(tests, tell, on_progress, done=done, cache=cache, context=context)
 
 
-def _plan(compression: Compression, models: Sequence[str]) -> Plan:
+def _plan(compression: Compression, folders: Sequence[str]) -> Plan:
+    """Return the base in fp32 and the precisions asked for, and each variant in the precision of its form."""
+    own = ("fp32", *compression.precisions)
+    sweeps = [Sweep(models=(compression.model,), platforms=compression.platforms, precisions=own)]
+    if folders:
+        sweeps.append(Sweep(models=tuple(folders), platforms=compression.platforms))
     return make_plan(
-        Sweep(models=tuple(models), platforms=compression.platforms),
+        *sweeps,
         weights=compression.weights,
         method=Method(budget_s=compression.budget_s),
         timeout_s=compression.timeout_s,
@@ -321,116 +319,11 @@ def _plan(compression: Compression, models: Sequence[str]) -> Plan:
     )
 
 
-def _takes(model: str, platform: str, variants: Sequence[RecipeOutcome], machine: Machine) -> bool:
-    """Return whether a platform is here and takes a variant; the base is taken by all."""
-    if not machine.available(platform):
+def _takes(case: Case, variants: Sequence[RecipeOutcome], machine: Machine) -> bool:
+    """Return whether a platform is here, and takes the variant or computes in the precision."""
+    if not machine.available(case.platform):
         return False
-    variant = next((each.variant for each in variants if str(each.folder) == model), None)
-    return variant is None or any(variant.form_for(kind) for kind in create(platform).forms)
-
-
-def _judge(
-    compression: Compression,
-    made: Sequence[RecipeOutcome],
-    source: ModelSource,
-    machine: Machine,
-    tell: OnEvent,
-    on_recipe: Callable[[str, str, float | None], None],
-    cache: Path | None,
-) -> list[str]:
-    """Evaluate the base and each variant where it was not done before, and tell the cost; return why some have none."""
-    from runner.quality.evaluation import evaluate, quality_measured, read_evaluator
-    from runner.quality.examples import read_examples
-
-    assert compression.evaluate is not None
-    evaluator = read_evaluator(compression.evaluate)
-    examples = read_examples(evaluator.path, source) if evaluator.path else None
-    models = _models(compression.out / EVENTS)
-    run, problems, base = uuid7(), [], None
-    done = _judged(compression.out / EVENTS, examples.reference.digest if examples else None, evaluator.name)
-    source_name = runner_source(machine.environment)
-    for each, platform, precision in _evaluations(compression, made, machine, bool(evaluator.command)):
-        assert each.variant is not None
-        if (each.variant.id, platform if examples else "other") in done:
-            continue
-        how: dict[str, Any] = {"examples": examples, "cache": cache, "timeout_s": compression.timeout_s}
-
-        def step(what: str, share: float | None, name: str = f"{each.recipe} {platform}") -> None:
-            on_recipe(name, what, share)
-
-        try:
-            if base is None:
-                where = "cpu" if machine.platforms.get("cpu") and machine.available("cpu") else platform
-                base = evaluate(
-                    evaluator,
-                    compression.model,
-                    where,
-                    weights=compression.weights,
-                    check_repeats=True,
-                    on_progress=step,
-                    **how,
-                )
-            own = evaluate(
-                evaluator, str(each.folder), platform, precision, folder=each.folder, on_progress=step, **how
-            )
-            model, of = models[each.variant.id]
-            data = quality_measured(
-                evaluator,
-                base,
-                own,
-                run_id=run,
-                base_model=of,
-                model=model,
-                data=examples.reference if examples else None,
-            )
-        except AssayError as error:
-            problems.append(f"{each.recipe} on {platform}: {error.detail} {error.remedy or ''}".strip())
-            if base is None:
-                # Nothing can be compared with a base that cannot be judged.
-                return problems
-            continue
-        tell(stamped(QUALITY_MEASURED, data, source_name, each.variant.id))
-    return problems
-
-
-def _evaluations(
-    compression: Compression, made: Sequence[RecipeOutcome], machine: Machine, once: bool
-) -> list[tuple[RecipeOutcome, str, str]]:
-    """Return variant, platform and precision of each evaluation; a command judges a variant once."""
-    from runner.compression.folder import own_precision
-
-    result = []
-    for each in made:
-        if each.variant is None:
-            continue
-        places = [
-            platform
-            for platform in compression.platforms or names()
-            if _takes(str(each.folder), platform, [each], machine)
-        ]
-        judged = places[:1] if once else places
-        result += [(each, place, own_precision(each.variant, create(place).forms)) for place in judged]
-    return result
-
-
-def _models(log: Path) -> dict[str, tuple[Model, Model]]:
-    """Return variant and base of each variant that a file of events has, by the variant's id."""
-    created = [
-        msgspec.convert(event["data"], VariantCreated) for event in _events(log) if event["type"] == VARIANT_CREATED
-    ]
-    return {data.model.id: (data.model, data.base) for data in created}
-
-
-def _judged(log: Path, data: str | None, evaluator: str) -> set[tuple[str, str]]:
-    """Return the variants and platforms that a file of events has a quality of, from the same examples or command."""
-    result = set()
-    for event in _events(log):
-        if event["type"] != QUALITY_MEASURED:
-            continue
-        row = event["data"]
-        same = row["data"]["digest"] == data if data else row.get("evaluator") == evaluator
-        if same:
-            execution = row["execution"]
-            runtime = (execution.get("runtime") or {}).get("name") or ""
-            result.add((row["model"]["id"], asked_name(execution["platform"], runtime)))
-    return result
+    variant = next((each.variant for each in variants if str(each.folder) == case.model), None)
+    if variant is None:
+        return case.precision == "fp32" or refusal(machine, case.platform, case.precision) is None
+    return has_form(variant, case.platform)

@@ -9,11 +9,25 @@ from typing import Any, Protocol
 import msgspec
 
 from domain.configuration import Word
-from domain.variants.lineage import DataReference, FormKind, RecipeName
+from domain.variants.lineage import DataReference, FormKind, RecipeName, Variant
 from runner.models.build import Built
+from runner.protocol.tasks import Failed
 
-__all__ = ["Examples", "Made", "MadeForm", "OnStep", "Recipe", "Scores", "Work"]
+__all__ = [
+    "EVENTS",
+    "Compression",
+    "Examples",
+    "Made",
+    "MadeForm",
+    "OnStep",
+    "Recipe",
+    "RecipeOutcome",
+    "Scores",
+    "Work",
+]
 
+EVENTS = "events.ndjson"
+"""The file of all events beside the variants."""
 OnStep = Callable[[str, float | None], None]
 """Called with what is done now and the share (0–1) that is done, None where nobody knows."""
 
@@ -100,3 +114,36 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     direction: str = "higher"
     outputs: Any = None
     evaluated: Any = None
+
+
+class Compression(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be made and measured: `calibrate` is the file of examples, `evaluate` examples or a command.
+
+    `precisions` are those of the model itself, besides fp32, in which it is measured and judged too, without a variant.
+    `platforms` None means all that are here; `timeout_s` is for one recipe, and for one measurement.
+    """
+
+    model: str
+    recipes: tuple[Recipe, ...]
+    out: Path
+    calibrate: str | None = None
+    evaluate: str | None = None
+    platforms: tuple[str, ...] | None = None
+    precisions: tuple[str, ...] = ()
+    weights: str = "auto"
+    seed: int = 0
+    measure: bool = True
+    budget_s: float = 5.0
+    timeout_s: float = 1800.0
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+
+
+class RecipeOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a recipe: a variant and its folder, or why there is none; `reused` where it was there already."""
+
+    recipe: str
+    variant: Variant | None = None
+    folder: Path | None = None
+    reused: bool = False
+    failed: Failed | None = None

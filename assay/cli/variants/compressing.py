@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +22,12 @@ from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, QUALITY_MEAS
 from presentation import formatting
 
 if TYPE_CHECKING:
-    from runner.compression.compress import Compressed, Compression, RecipeOutcome
-    from runner.compression.contract import Recipe
+    from runner.compression.compress import Compressed
+    from runner.compression.contract import Compression, Recipe, RecipeOutcome
 
 __all__ = ["VariantRow", "compress", "rows_of"]
 
-ALL = "all"
+ALL, BASE = "all", "base"
 NOT_EVALUATED = "not evaluated"
 
 
@@ -38,7 +38,8 @@ Examples:
   assay compress ./digits-vit --recipe int8-ptq --calibrate training.npz --eval held-out.npz
   assay compress ./digits-vit --recipe all --calibrate training.npz --eval held-out.npz --out variants/
   assay compress ./my-model --recipe prune-70,int8-dynamic --calibrate train.jsonl --eval 'python score.py {model}'
-  assay compress ./my-model --recipe int4-weights --no-bench"""
+  assay compress ./my-model --recipe int4-weights --no-bench
+  assay compress ./my-model --precision bf16,int8 --platform openvino --eval held-out.npz"""
 )
 @click.argument("model")
 @click.option("--recipe", "wanted", type=WORDS, metavar="NAME,…|all", help="Recipes to carry out; --list names them.")
@@ -59,6 +60,12 @@ Examples:
     help="Folder of the variants; else `variants` in ASSAY_HOME. What is there already is not made again.",
 )
 @click.option("--platform", "platforms", type=WORDS, help="Platforms to measure on; all that are present by default.")
+@click.option(
+    "--precision",
+    "precisions",
+    type=WORDS,
+    help="Precisions of the model itself to measure and evaluate too, without or beside recipes.",
+)
 @click.option("--no-bench", is_flag=True, help="Make the variants, and measure and verify none.")
 @click.option("--no-send", is_flag=True, help="Keep the events in DIR/events.ndjson alone; assay post sends them.")
 @click.option("--weights", type=click.Choice(["auto", "pretrained", "random"]), default="auto", show_default=True)
@@ -100,29 +107,39 @@ def compress(
     token: str | None,
     as_json: bool,
     platforms: list[str] | None,
+    precisions: list[str] | None,
     **how: Any,
 ) -> int:
     """Make smaller variants of a model, measure and verify each, and say what it costs in quality.
+
+    With --precision the model itself is measured, verified and evaluated in those precisions, without a variant.
 
     Each recipe runs in a process of its own; one that fails does not end the others. A variant is a folder that assay bench,
     verify and recommend take as a model. The same command goes on where it was interrupted. Exit code 1 where a recipe,
     a measurement or an evaluation failed.
     """
     from assay.home import find_home
-    from runner.compression.compress import Compression
+    from domain.vocabulary import precision_named
+    from runner.compression.contract import Compression
     from runner.compression.recipes import recipe_named, recipes
 
     if listing:
         return _list(model, how, as_json=as_json)
-    if not wanted:
-        raise UsageError("no recipe is named.", field="recipe", remedy="Name some, or say all; --list names them.")
-    chosen = recipes() if wanted == [ALL] else tuple(recipe_named(name) for name in dict.fromkeys(wanted))
+    own = tuple(name for name in dict.fromkeys(map(precision_named, precisions or ())) if name != "fp32")
+    if not wanted and not own:
+        raise UsageError(
+            "no recipe and no precision is named.",
+            field="recipe",
+            remedy="Name recipes, or say all; --list names them. --precision int8 evaluates the model itself.",
+        )
+    chosen = recipes() if wanted == [ALL] else tuple(recipe_named(name) for name in dict.fromkeys(wanted or ()))
     home = find_home()
     compression = Compression(
         model=model,
         recipes=chosen,
         out=folder or home.path / "variants",
         platforms=tuple(platforms) if platforms else None,
+        precisions=own,
         measure=not no_bench,
         **how,
     )
@@ -237,9 +254,9 @@ class VariantRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def rows_of(result: Compressed) -> list[VariantRow]:
     """Return the base and then each recipe in order, one row a platform; a recipe that failed is a row with its reason."""
-    base = _rows(result, "base", result.base, None)
-    medians = {row.platform: row.latency_ms for row in base if row.latency_ms}
-    rows = list(base)
+    base = _rows(result, BASE, result.base, None)
+    medians = {row.platform: row.latency_ms for row in base if row.latency_ms and row.precision == "fp32"}
+    rows = [_against(row, medians) if row.precision != "fp32" else row for row in base]
     for outcome in result.made:
         if outcome.variant is None:
             assert outcome.failed is not None
@@ -248,10 +265,13 @@ def rows_of(result: Compressed) -> list[VariantRow]:
             continue
         name = outcome.variant.id.rpartition("+")[2]
         own = _rows(result, name, outcome.variant.id, outcome)
-        rows += [
-            msgspec.structs.replace(row, latency_ratio=_ratio(row.latency_ms, medians.get(row.platform))) for row in own
-        ]
+        rows += [_against(row, medians) for row in own]
     return rows
+
+
+def _against(row: VariantRow, medians: Mapping[str | None, float]) -> VariantRow:
+    """Return the row with its latency over that of the base in fp32 on its platform."""
+    return msgspec.structs.replace(row, latency_ratio=_ratio(row.latency_ms, medians.get(row.platform)))
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:
@@ -260,35 +280,45 @@ def _ratio(value: float | None, base: float | None) -> float | None:
 
 def _rows(result: Compressed, name: str, model: str, outcome: RecipeOutcome | None) -> list[VariantRow]:
     events = [event for event in result.events if (event["data"].get("model") or {}).get("id") == model]
-    places: dict[str, dict[str, Any]] = {}
+    # A variant has one precision on a platform, the base those that were asked for.
+    places: dict[tuple[str, str], dict[str, Any]] = {}
     for event in events:
         if event["type"] in (MEASUREMENT_RECORDED, MEASUREMENT_FAILED, TEST_REPORTED, QUALITY_MEASURED):
-            places.setdefault(_platform(event["data"]), {})[event["type"]] = event["data"]
+            platform, precision = _place(event["data"])
+            key = platform, "" if outcome else precision
+            places.setdefault(key, {})[event["type"]] = event["data"]
     size = next((each.variant.base_bytes for each in result.made if each.variant), None)
     judged = [facts[QUALITY_MEASURED] for facts in places.values() if QUALITY_MEASURED in facts]
-    if len(places) > 1 and "other" in places:
-        places.pop("other")
-    rows = [_row(name, model, platform, facts, outcome, size, judged) for platform, facts in places.items()]
+    if len(places) > 1:
+        places.pop(("other", ""), None)
+    rows = [
+        _row(name, model, platform, precision, facts, outcome, size, judged)
+        for (platform, precision), facts in places.items()
+    ]
     if not rows:
-        precision = outcome.variant.forms[0].precision if outcome and outcome.variant else None
-        own = outcome.variant.forms[0].bytes if outcome and outcome.variant else size
-        rows = [VariantRow(variant=name, model=model, precision=precision, bytes=own, size_share=_ratio(own, size))]
+        form = outcome.variant.forms[0] if outcome and outcome.variant else None
+        own = form.bytes if form else size
+        share = _ratio(own, size)
+        stated = form.precision if form else None
+        rows = [VariantRow(variant=name, model=model, precision=stated, bytes=own, size_share=share)]
     return rows
 
 
-def _platform(data: dict[str, Any]) -> str:
-    """Return the platform as it was asked for, also where another one did the work."""
+def _place(data: dict[str, Any]) -> tuple[str, str]:
+    """Return platform and precision as they were asked for, also where another did the work."""
     from domain.vocabulary import asked_name
 
     execution = data["execution"]
     request = (data.get("observed") or {}).get("requested") or execution
-    return asked_name(request["platform"], (execution.get("runtime") or {}).get("name") or "")
+    platform = asked_name(request["platform"], (execution.get("runtime") or {}).get("name") or "")
+    return platform, request["precision"]
 
 
 def _row(
     name: str,
     model: str,
     platform: str,
+    precision: str,
     facts: dict[str, Any],
     outcome: RecipeOutcome | None,
     size: int | None,
@@ -305,7 +335,7 @@ def _row(
         variant=name,
         model=model,
         platform=platform,
-        precision=measured["execution"]["precision"] if measured else None,
+        precision=measured["execution"]["precision"] if measured else precision or None,
         bytes=own,
         size_share=_ratio(own, size),
         latency_ms=(metrics.get("latency_ms") or {}).get("p50"),
@@ -336,7 +366,7 @@ def _bytes_on(outcome: RecipeOutcome, platform: str) -> int | None:
 
 
 def _report(compression: Compression, result: Compressed, *, as_json: bool) -> int:
-    from runner.compression.compress import EVENTS
+    from runner.compression.contract import EVENTS
 
     rows = rows_of(result)
     bad = [row for row in rows if row.failed or (row.verified or "passed") != "passed"]
@@ -344,9 +374,8 @@ def _report(compression: Compression, result: Compressed, *, as_json: bool) -> i
         print_json({"model": result.base, "rows": rows, "variants": _variants(result), "unjudged": result.unjudged})
         return 1 if bad or result.unjudged else 0
     answers().print(_table(rows))
-    for row in rows:
-        if row.verified and row.verified != "passed":
-            say(f"{row.variant} on {row.platform}: its outputs differ; {row.verified}")
+    for line in _reasons(rows):
+        answers().print(line, markup=False, highlight=False)
     for problem in result.unjudged:
         say(f"not evaluated: {problem}")
     if compression.evaluate is None:
@@ -363,16 +392,28 @@ def _variants(result: Compressed) -> list[dict[str, Any]]:
     ]
 
 
+def _reasons(rows: Sequence[VariantRow]) -> Iterator[str]:
+    """Yield what the table has no room for: why something was not made or measured, and which outputs differ."""
+    for row in rows:
+        where = f"{row.variant} on {row.platform}" if row.platform else row.variant
+        if row.failed:
+            yield f"{where}: {row.failed}"
+        if row.verified and row.verified != "passed":
+            yield f"{where}: its outputs differ from the reference's; {row.verified}"
+
+
 def _table(rows: Sequence[VariantRow]) -> Any:
+    judged = next((row.quality for row in rows if row.quality), None)
+    lost = f"{judged['metric']} lost, {judged.get('unit', 'pt')}" if judged else "quality lost"
     columns: list[str | tuple[str, str]] = [
-        "variant",
+        ("variant", "fixed"),
         ("platform", "fixed"),
-        ("prec.", "fixed"),
+        ("prec", "fixed"),
         ("on disk", "right"),
         ("p50", "right"),
-        ("vs base", "right"),
+        ("×base", "right"),
         ("memory", "right"),
-        "quality lost, or why not",
+        (lost, "fixed"),
     ]
     cells = [
         [
@@ -381,13 +422,13 @@ def _table(rows: Sequence[VariantRow]) -> Any:
             row.precision or formatting.MISSING,
             _size(row),
             formatting.latency(row.latency_ms) if row.latency_ms else formatting.MISSING,
-            f"{row.latency_ratio:.2f}×" if row.latency_ratio else formatting.MISSING,
+            f"{row.latency_ratio:.2f}" if row.latency_ratio else formatting.MISSING,
             formatting.memory(row.peak_memory_bytes) if row.peak_memory_bytes else formatting.MISSING,
-            row.failed or _cost(row),
+            _cost(row),
         ]
         for row in rows
     ]
-    return grid("Variants", columns, cells)
+    return grid(None, columns, cells)
 
 
 def _size(row: VariantRow) -> str:
@@ -398,11 +439,10 @@ def _size(row: VariantRow) -> str:
 
 
 def _cost(row: VariantRow) -> str:
-    """Return the cost with its interval; a distance of outputs is never one."""
-    if row.variant == "base":
-        return ""
-    if row.quality is None:
-        return NOT_EVALUATED
-    low, high = row.quality["interval"]
-    unit = row.quality.get("unit", "pt")
-    return f"{row.quality['loss']:+.1f} {unit} [{low:+.1f}, {high:+.1f}] {row.quality['metric']}"
+    """Return the loss with its interval, `-0.2 [-0.9, +0.5]`; a distance of outputs is never one."""
+    if row.quality:
+        low, high = row.quality["interval"]
+        return f"{row.quality['loss']:+.1f} [{low:+.1f}, {high:+.1f}]"
+    if row.failed:
+        return "not measured" if row.platform else "not made"
+    return "" if row.variant == BASE and row.precision == "fp32" else NOT_EVALUATED

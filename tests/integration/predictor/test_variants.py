@@ -85,6 +85,14 @@ def test_the_model_itself_in_fp32_costs_nothing_and_in_another_precision_what_wa
     assert (reduced["platform"], reduced["quality"]["loss"], reduced["quality"]["high"]) == ("openvino", 0.05, 0.2)
 
 
+def test_a_precision_that_nobody_evaluated_is_left_out_with_the_command_that_does_it(ask: Any) -> None:
+    rows = [row for row in ask(max_quality_loss_pt=0.5)["excluded"] if "--precision" in row["detail"]]
+    assert rows and not any("variant" in row for row in rows)
+    for row in rows:
+        (precision,) = row["precisions"]
+        assert f"--precision {precision} --platform {row['platform']} --eval" in row["detail"]
+
+
 def test_the_size_of_what_is_kept_on_disk_can_be_limited(ask: Any) -> None:
     answer = ask(max_size_mb=100)
     assert {recipe for recipe, _, _ in recipes(answer)} == {"int8-ptq", "int8-qat", "int4-weights"}
