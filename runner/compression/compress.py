@@ -27,7 +27,7 @@ from runner.campaign.run import OnEvent, OnProgress
 from runner.campaign.verify import run_verification
 from runner.compression.contract import EVENTS, Compression, Recipe, RecipeOutcome
 from runner.compression.folder import check_variant, staged_variant, weights_digest
-from runner.compression.judging import any_judged, events_in, has_form, judge, judge_base
+from runner.compression.judging import any_judged, events_in, judge, judge_base, takes
 from runner.measure.stopping import Method
 from runner.models.sources import ModelSource, resolve
 from runner.models.weights import choose_weights, unreachable
@@ -326,4 +326,4 @@ def _takes(case: Case, variants: Sequence[RecipeOutcome], machine: Machine) -> b
     variant = next((each.variant for each in variants if str(each.folder) == case.model), None)
     if variant is None:
         return case.precision == "fp32" or refusal(machine, case.platform, case.precision) is None
-    return has_form(variant, case.platform)
+    return takes(variant, case.platform, machine)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from domain.configuration import Model
-from domain.errors import AssayError
+from domain.errors import AssayError, UsageError
 from domain.events import QUALITY_MEASURED, VARIANT_CREATED, uuid7
 from domain.variants.events import VariantCreated
 from domain.variants.lineage import Variant
@@ -18,12 +18,12 @@ from runner.campaign.campaign import refusal
 from runner.campaign.event_payloads import Machine, runner_source, stamped
 from runner.campaign.run import OnEvent
 from runner.compression.contract import EVENTS, Compression, RecipeOutcome, Scores
-from runner.compression.folder import own_precision
+from runner.compression.folder import own_precision, quantized_already
 from runner.models.sources import ModelSource
 from runner.platforms.registry import create, names
 from runner.spool.event_file import read_lines
 
-__all__ = ["any_judged", "events_in", "has_form", "judge", "judge_base"]
+__all__ = ["any_judged", "events_in", "folder_for_command", "judge", "judge_base", "takes"]
 
 
 class _Evaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,9 @@ def judge(
                 each.platform,
                 each.precision,
                 examples=examples,
-                folder=Path(each.model) if each.variant else None,
+                folder=folder_for_command(Path(each.model), each.variant)
+                if each.variant and evaluator.command
+                else None,
                 weights="auto" if each.variant else compression.weights,
                 timeout_s=compression.timeout_s,
                 cache=cache,
@@ -148,7 +150,7 @@ def _evaluations(
     for each in made:
         if each.variant is None:
             continue
-        variant, takers = each.variant, [platform for platform in places if has_form(each.variant, platform)]
+        variant, takers = each.variant, [platform for platform in places if takes(each.variant, platform, machine)]
         result += [
             _Evaluation(
                 name=each.recipe,
@@ -199,6 +201,24 @@ def events_in(path: Path) -> Iterator[dict[str, Any]]:
     return (msgspec.json.decode(line) for line in read_lines(path, whole_only=True))
 
 
-def has_form(variant: Variant, platform: str) -> bool:
-    """Return whether a platform takes a form of a variant."""
-    return any(variant.form_for(kind) for kind in create(platform).forms)
+def folder_for_command(folder: Path, variant: Variant) -> Path:
+    """Return the folder of the form that a command judges: the checkpoint, else a graph.
+
+    Raises UsageError for a checkpoint that a platform quantizes when it loads it: a command would judge its wide weights.
+    """
+    forms = [form for form in variant.forms if form.kind != "checkpoint" or form.precision not in ("int8", "int4")]
+    if not forms:
+        raise UsageError(
+            f"{variant.recipe} is quantized when a platform loads it, and a command would see the weights before that.",
+            field="eval",
+            remedy="Give labelled examples to --eval.",
+        )
+    return folder / min(forms, key=lambda form: form.kind != "checkpoint").kind
+
+
+def takes(variant: Variant, platform: str, machine: Machine) -> bool:
+    """Return whether a platform takes a form of a variant, and quantizes it where it is loaded."""
+    form = next((form for kind in create(platform).forms if (form := variant.form_for(kind))), None)
+    if form is None:
+        return False
+    return quantized_already(form) or refusal(machine, platform, form.precision) is None

@@ -289,8 +289,8 @@ def _rows(result: Compressed, name: str, model: str, outcome: RecipeOutcome | No
             places.setdefault(key, {})[event["type"]] = event["data"]
     size = next((each.variant.base_bytes for each in result.made if each.variant), None)
     judged = [facts[QUALITY_MEASURED] for facts in places.values() if QUALITY_MEASURED in facts]
-    if len(places) > 1:
-        places.pop(("other", ""), None)
+    # A command judges a variant once, on no platform that is known.
+    places.pop(("other", ""), None)
     rows = [
         _row(name, model, platform, precision, facts, outcome, size, judged)
         for (platform, precision), facts in places.items()
@@ -300,7 +300,8 @@ def _rows(result: Compressed, name: str, model: str, outcome: RecipeOutcome | No
         own = form.bytes if form else size
         share = _ratio(own, size)
         stated = form.precision if form else None
-        rows = [VariantRow(variant=name, model=model, precision=stated, bytes=own, size_share=share)]
+        quality = judged[0] if judged else None
+        rows = [VariantRow(variant=name, model=model, precision=stated, bytes=own, size_share=share, quality=quality)]
     return rows
 
 
@@ -311,7 +312,7 @@ def _place(data: dict[str, Any]) -> tuple[str, str]:
     execution = data["execution"]
     request = (data.get("observed") or {}).get("requested") or execution
     platform = asked_name(request["platform"], (execution.get("runtime") or {}).get("name") or "")
-    return platform, request["precision"]
+    return platform, request.get("precision") or ""
 
 
 def _row(

@@ -87,3 +87,15 @@ def test_the_table_has_a_line_a_row_and_says_below_it_what_went_wrong() -> None:
     assert "accuracy lost, pt" in lines[0] and lines[5].endswith("not made")
     reasons = list(_reasons(rows))
     assert len(reasons) == 3 and "It needs labels. Add." in reasons[2] and "far" in reasons[1]
+
+
+def test_a_command_judges_a_variant_on_no_platform() -> None:
+    name = f"{BASE}+int8-dynamic-onnx.aaaaaaaa"
+    data = {**judged(name, "int8", 0.5, 0.1, 0.9)["data"], "execution": {"platform": "other"}}
+    event_ = {"type": QUALITY_MEASURED, "data": data}
+    alone = Compressed(base=BASE, made=RESULT.made[:1], events=[event_])
+    _, row = rows_of(alone)
+    assert (row.platform, row.quality) == (None, data)
+    beside = Compressed(base=BASE, made=RESULT.made[:1], events=[measured(name, "int8", 0.2), event_])
+    _, row = rows_of(beside)
+    assert (row.platform, row.quality) == ("onnxruntime", data)
