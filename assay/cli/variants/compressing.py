@@ -399,7 +399,7 @@ def _reasons(rows: Sequence[VariantRow]) -> Iterator[str]:
         where = f"{row.variant} on {row.platform}" if row.platform else row.variant
         if row.failed:
             yield f"{where}: {row.failed}"
-        if row.verified and row.verified != "passed":
+        elif row.verified and row.verified != "passed":
             yield f"{where}: its outputs differ from the reference's; {row.verified}"
 
 
@@ -446,4 +446,4 @@ def _cost(row: VariantRow) -> str:
         return f"{row.quality['loss']:+.1f} [{low:+.1f}, {high:+.1f}]"
     if row.failed:
         return "not measured" if row.platform else "not made"
-    return "" if row.variant == BASE and row.precision == "fp32" else NOT_EVALUATED
+    return "" if row.variant == BASE and row.precision in (None, "fp32") else NOT_EVALUATED
