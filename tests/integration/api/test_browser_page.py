@@ -369,7 +369,10 @@ def test_a_runtime_that_hangs_is_ended_and_said(running: RunningService, link: A
     phone.click("#send")
     sent(phone)
     assert rows(running, "acme/hangs") == []
-    assert [row[:4] for row in failures(running, "acme/hangs")] == [["wasm", "page", "timeout", "compile"]]
+    ((*failed, stage, _),) = [row[:5] for row in failures(running, "acme/hangs")]
+    assert failed == ["wasm", "page", "timeout"]
+    # The clock jumps while the worker is between the two.
+    assert stage in ("load", "compile")
 
 
 def test_agreed_beforehand_it_needs_no_click(running: RunningService, link: Any, phone: Any) -> None:

@@ -103,6 +103,7 @@ GREY = """() => new Promise(done => {
 })"""
 
 
+@pytest.mark.torture
 def test_grey_fields_stand_within_a_third_of_a_second_of_the_new_head(page: Any, gate: Gate) -> None:
     with dashboard_on(gate.url) as at:
         page.open(at)
