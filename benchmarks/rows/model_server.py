@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from http import HTTPStatus
+from http.client import HTTPConnection
 
 import httpx
 
@@ -45,7 +47,7 @@ def model_server(bench: Bench) -> Iterator[Line]:
         server(command, port, "/v2/health/ready", home, environment(home)) as running,
         httpx.Client(base_url=running.url, trust_env=False, timeout=60) as http,
     ):
-        load = partial(_load, http, bench.plan.seconds(5, 2))
+        load = partial(_load, port, bench.plan.seconds(5, 2))
         sides = [partial(load, request) for request in requests.values()]
         interleaved(1, *sides)
         turns = interleaved(bench.plan.repeats, *sides)
@@ -64,13 +66,21 @@ def model_server(bench: Bench) -> Iterator[Line]:
         )
 
 
-def _load(http: httpx.Client, seconds: float, request: Request) -> float:
-    """Return the median time of requests one after the other, in ms."""
+def _load(port: int, seconds: float, request: Request) -> float:
+    """Return the median time of requests one after the other, in ms; by http.client, because httpx takes half a ms of its own."""
     body, headers = request
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     times, until = [], time.perf_counter() + seconds
-    while (began := time.perf_counter()) < until:
-        http.post("/v2/models/bench/infer", content=body, headers=headers).raise_for_status()
-        times.append((time.perf_counter() - began) * 1e3)
+    try:
+        while (began := time.perf_counter()) < until:
+            connection.request("POST", "/v2/models/bench/infer", body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            times.append((time.perf_counter() - began) * 1e3)
+            if answer.status != HTTPStatus.OK:
+                raise RuntimeError(f"{answer.status}: {content[:200]!r}")
+    finally:
+        connection.close()
     return statistics.median(times)
 
 
