@@ -86,11 +86,15 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def plan(self, budget_s: float = BUDGET_S) -> Plan:
         """Return the plan of this case alone; raises as `assay bench` does, naming the field and the remedy."""
-        from runner.campaign.plan import Sweep, make_plan
+        from runner.campaign.plan import Sweep, make_plan, takes
         from runner.measure.stopping import Method
+        from runner.models.sources import resolve
 
         sizes = ("sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens")
-        named = {size if size in _ALIKE else f"{size}s": getattr(self, size) for size in sizes}
+        source = resolve(
+            self.model, self.weights, trust_remote_code=self.trust_remote_code, allow_pickle=self.allow_pickle
+        )
+        named = {size if size in _ALIKE else f"{size}s": getattr(self, size) for size in sizes if takes(source, size)}
         sweep = Sweep(
             models=(self.model,),
             platforms=(self.platform,),

@@ -23,7 +23,7 @@ from runner.protocol.nodes import Nodes
 from runner.protocol.ranks import require_divisible
 from runner.protocol.tasks import Case
 
-__all__ = ["OPTIMIZERS", "SIZES", "Plan", "Sweep", "in_browsers", "make_plan"]
+__all__ = ["OPTIMIZERS", "SIZES", "Plan", "Sweep", "in_browsers", "make_plan", "takes"]
 
 SIZES = {
     "batch_sizes": "batch_size",
@@ -282,12 +282,15 @@ def _default_precision(source: ModelSource, platform: str) -> str:
     return own_precision(source.variant, create(platform).forms) if source.variant else "fp32"
 
 
+def takes(source: ModelSource, member: str) -> bool:
+    """Return whether a plan may name this member of a workload for a model; a size that it has not is filled in by its inputs."""
+    return member not in _OF_ITEMS or getattr(source.defaults, member) is not None
+
+
 def _check_taken(sweep: Sweep, sources: Sequence[ModelSource]) -> None:
     """Refuse a size that none of the models has; among several each takes its own."""
     for field, member in SIZES.items():
-        if member not in _OF_ITEMS or not getattr(sweep, field):
-            continue
-        if all(getattr(source.defaults, member) is None for source in sources):
+        if getattr(sweep, field) and not any(takes(source, member) for source in sources):
             taken = sorted(name for name in _OF_ITEMS if any(getattr(source.defaults, name) for source in sources))
             names = ", ".join(source.id for source in sources[:3])
             raise UsageError(

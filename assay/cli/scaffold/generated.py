@@ -100,7 +100,8 @@ def new_text(planned: Planned) -> str:
     """Return a whole new file."""
     tests = _TESTS if planned.expected else ""
     known = _KNOWN if planned.failures else ""
-    return _HEAD.format(model=planned.model) + _block(planned) + tests + known
+    name = planned.model.replace("\\", "\\\\").replace('"', '\\"')
+    return _HEAD.format(model=name) + _block(planned) + tests + known
 
 
 def refreshed(text: str, planned: Planned, path: Path) -> str:

@@ -164,3 +164,9 @@ def test_name_of_a_case_tells_what_differs() -> None:
     assert str(CASE) == "cpu-fp32-batch1-128"
     training = testing.Case("acme/tiny", "cuda", "bf16", "training", 8, options=("fsdp=2",), compiled=True)
     assert str(training) == "cuda-bf16-batch8-training-compiled-fsdp=2"
+
+
+def test_a_size_that_a_model_fills_in_by_itself_is_not_asked_for_again() -> None:
+    case = testing.Case("assay/clap-small", "cpu", "fp32", weights="random", sequence_length=128, audio_seconds=10.0)
+    (only,) = case.plan().cases
+    assert (only.workload.sequence_length, only.workload.audio_seconds) == (None, 10.0)
