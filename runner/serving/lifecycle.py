@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -205,7 +206,7 @@ def _step(check: str, cycle: int, act: Callable[[], str]) -> Step:
     return Step(check=check, cycle=cycle, outcome=outcome, said=said, ms=(time.perf_counter() - began) * 1e3)
 
 
-class _Talk:
+class _Talk(ABC):
     """What both protocols have in common; `name` is the model's in the routes."""
 
     def __init__(self, http: httpx.Client, name: str, timeout_s: float) -> None:
@@ -217,14 +218,14 @@ class _Talk:
         _require(answer, "POST /v1/endpoints")
         return f"{model} as {self.name}"
 
-    def ready(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def ready(self) -> str: ...
 
-    def metadata(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def metadata(self) -> str: ...
 
-    def invoke(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def invoke(self) -> str: ...
 
     def stream(self) -> str:
         raise _Skip("this protocol has no streams of tensors")
@@ -232,8 +233,8 @@ class _Talk:
     def invoke_later(self) -> str:
         raise _Skip("this protocol has no calls whose answer is fetched later")
 
-    def wrong_input(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def wrong_input(self) -> str: ...
 
     def concurrent(self) -> str:
         """Call from several threads at once: each is answered, or refused because the server is full."""
@@ -260,8 +261,8 @@ class _Talk:
                 raise _Fault(f"{what} gave {_told(answer)}, not 404")
         return "404 for its status and its routes"
 
-    def _invoke(self) -> httpx.Response:
-        raise NotImplementedError
+    @abstractmethod
+    def _invoke(self) -> httpx.Response: ...
 
     def _refused(self, what: str, answer: httpx.Response, *names: str) -> None:
         """Raise where a wrong request was not refused as the caller's mistake, by name."""
