@@ -8,6 +8,8 @@ TORCH := torch==2.13.0
 TORCH_LOCK ?= $(if $(TORCH_INDEX)$(PIP_FIND_LINKS),,constraints-torch.txt)
 # Each has a service and a Postgres of its own, about 3 GB; three keep two cores busy. More where there are more cores and memory.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(3 if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") > 15e9 else 2)')
+# A worker that dies ends the run with a report. pytest-xdist 3.8 gives its replacement files that are done, and then waits for ever.
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 export ASSAY_HOME ?= $(CURDIR)/.assay
 BIN := .venv/bin
 STAMP := .venv/.complete
@@ -49,10 +51,10 @@ up: $(STAMP)  ## the API and the dashboard over what the demo kept
 	@$(BIN)/assay up
 
 check: $(STAMP) lint  ## lint, types, import contracts and the unit tests: before every commit
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit
+	@$(BIN)/python -m pytest $(PARALLEL) tests/unit
 
 test: $(STAMP) lint  ## lint, types, import contracts and every test
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest $(PARALLEL)
 
 torture: $(STAMP)  ## the long tests: kills, full disks, hostile input, further models and looks (about an hour)
 	@$(BIN)/python -m pytest -m torture -x
@@ -99,7 +101,7 @@ wheel-test: $(STAMP)  ## the unit tests against the installed wheel (six minutes
 	@for folder in tests benchmarks research; do $(BIN)/python build_wheel.py $$folder $(WHEEL)/clone/$$folder || exit 1; done
 	@# Pages and settings that tests read, and none of the packages.
 	@for name in .ci *; do test -e $$name/__init__.py || test -e $(WHEEL)/clone/$$name || ln -s $(CURDIR)/$$name $(WHEEL)/clone/$$name; done
-	@cd $(WHEEL)/clone && ../venv/bin/python -m pytest -n $(WORKERS) --dist loadfile tests/unit $(CLONE_ONLY:%=--ignore tests/unit/%)
+	@cd $(WHEEL)/clone && ../venv/bin/python -m pytest $(PARALLEL) tests/unit $(CLONE_ONLY:%=--ignore tests/unit/%)
 
 $(TOOLS)/.complete: constraints-tools.txt
 	@test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
