@@ -7,6 +7,7 @@ file descriptors; no mode of a directory that exists is changed for it.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -18,7 +19,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,27 +108,41 @@ def _group(uid: int, otherwise: int) -> int:
 
 
 def _service_account() -> pwd.struct_passwd:
-    words = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
-    shell = ["--shell", "/usr/sbin/nologin"]
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam(SERVICE_ACCOUNT)
     failure = "there is no useradd."
-    for _ in range(3):
+    with _alone():
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(SERVICE_ACCOUNT)
-        # Another process may create it at the same time: then useradd fails and the account is there.
+        words = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
         with contextlib.suppress(FileNotFoundError):
             made = subprocess.run(
-                ["useradd", *words, *shell, SERVICE_ACCOUNT],
+                ["useradd", *words, "--shell", "/usr/sbin/nologin", SERVICE_ACCOUNT],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
                 check=False,
             )
             failure = made.stderr.strip()
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(SERVICE_ACCOUNT)
     raise ServiceUnavailable(
         f"Postgres does not run as root, and the account {SERVICE_ACCOUNT} cannot be created: {failure[:200]}",
         field="user",
         remedy=f"Create a system account {SERVICE_ACCOUNT}, run Assay as an ordinary user, or {OWN_SERVER}.",
     )
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Hold the lock under which the account is created.
+
+    Programs of shadow-utils that run at once each succeed, and give one name two ids: servers of the first cannot start.
+    """
+    COPIES.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with (COPIES / "account.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def programs(account: Account, version: str | None) -> Path:

@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -132,6 +133,20 @@ def test_root_changes_no_mode_above_the_home(home, mode):
     with open_database(closed / "home") as database:
         assert setting(database, "server_version_num") >= "150000"
     assert modes(closed) | modes(packages) == before
+
+
+@as_root
+def test_first_servers_of_a_machine_agree_on_one_account(tmp_path, monkeypatch):
+    name = f"assay-test-{os.getpid()}"
+    monkeypatch.setattr(accounts, "SERVICE_ACCOUNT", name)
+    monkeypatch.setattr(accounts, "COPIES", tmp_path)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            owners = list(pool.map(lambda _: accounts.account_of(tmp_path / "home"), range(4)))
+        assert set(owners) == {(pwd.getpwnam(name).pw_uid, pwd.getpwnam(name).pw_gid)}
+        assert [line.split(":")[0] for line in Path("/etc/passwd").read_text().splitlines()].count(name) == 1
+    finally:
+        subprocess.run(["userdel", name], capture_output=True, check=True)
 
 
 @as_root
