@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 import traceback
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from benchmarks.before_after import kept_results, table
 from benchmarks.bench import Bench, Plan
 from benchmarks.lines import HEADER, Line
 from benchmarks.machine import machine
@@ -34,6 +36,8 @@ def main() -> int:
     if arguments.page:
         write_page(RESULTS)
         return 0
+    if arguments.before:
+        return _compare(arguments.before, arguments.after, arguments.out)
     unknown = set(arguments.names) - set(ROWS)
     if unknown:
         print(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}.", file=sys.stderr)
@@ -47,10 +51,21 @@ def main() -> int:
     good = True
     if arguments.folder is not None:
         arguments.folder.mkdir(parents=True, exist_ok=True)
+    # Whatever stops it, servers that it started end with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with Bench(plan, arguments.folder) as bench:
         for name in arguments.names or ROWS:
             good &= _run(name, ROWS[name], bench)
     return 0 if good else 1
+
+
+def _compare(before: Path, after: Path, out: Path | None) -> int:
+    """Print two sets of results side by side, and return 1 where a line fell."""
+    text, fell = table(kept_results(before), kept_results(after))
+    print(text, end="")
+    if out is not None:
+        out.write_text(text, encoding="utf-8")
+    return 1 if fell else 0
 
 
 def _run(name: str, row: Row, bench: Bench) -> bool:
@@ -90,6 +105,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="which; all without any")
     parser.add_argument("--list", action="store_true", help="say which there are")
     parser.add_argument("--page", action="store_true", help="only write the kept results into docs/benchmarks.md")
+    parser.add_argument(
+        "--before", type=Path, help="only compare: a result file or a folder of them, from before a change"
+    )
+    parser.add_argument("--after", type=Path, default=RESULTS, help="with --before: those from after it (%(default)s)")
+    parser.add_argument("--out", type=Path, help="with --before: a file for the table as well")
     parser.add_argument("--quick", action="store_true", help="small sizes and three repeats: to try out")
     parser.add_argument("--events", type=int, help="size of the large log (10,000,000; quick: 1,000,000)")
     parser.add_argument("--repeats", type=int, help="samples of each side (5; quick: 3)")
