@@ -40,13 +40,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bench:
-    """One run. Everything that it makes lies in one temporary folder, and goes with it."""
+    """One run. Everything that it makes lies in one temporary folder in `root`, and goes with it."""
 
     def __init__(self, plan: Plan, folder: Path | None = None) -> None:
         self.plan = plan
         self.console = Console(stderr=True)
         self._stack = ExitStack()
-        self._folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir=folder))
+        self.root = folder or Path(tempfile.gettempdir())
+        self._folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir=self.root))
         self._server: Database | None = None
         self._large: Database | None = None
         self._seed = 0

@@ -1,4 +1,4 @@
-"""The table of docs/benchmarks.md, written from the kept results so that no figure is typed by hand."""
+"""The tables and the picture of docs/benchmarks.md, made from the kept results so that no figure is typed by hand."""
 
 from __future__ import annotations
 
@@ -9,25 +9,42 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.growth_page import picture, section
 from benchmarks.lines import Line
 from benchmarks.rows import ROWS
 
 __all__ = ["write_page"]
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
-_PLACE = re.compile(r"(<!-- figures -->\n).*?(<!-- /figures -->)", re.DOTALL)
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+GROWTH = "growth"
+"""The benchmark whose lines have a section and a picture of their own."""
 _NOTE = "Not taken yet on this version.\n"
 
 
-def write_page(results: Path) -> None:
-    """Put the figures of `results` in their place in docs/benchmarks.md."""
-    kept = [document for name in ROWS if (document := _read(results / f"{name}.json")) is not None]
+def write_page(results: Path, docs: Path = DOCS) -> None:
+    """Put the figures of `results` in their places in `docs`/benchmarks.md, and the curves into `docs`/images/growth.svg."""
+    page = docs / "benchmarks.md"
+    text = _replaced(page.read_text(encoding="utf-8"), "figures", _figures(results))
+    curves = _read(results / f"{GROWTH}.json")
+    if curves is not None:
+        text = _replaced(text, GROWTH, section(curves))
+        (docs / "images" / "growth.svg").write_bytes(picture(curves))
+    page.write_text(text, encoding="utf-8")
+
+
+def _replaced(page: str, name: str, text: str) -> str:
+    """Return the page with other text between the comments of this name."""
+    place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    return place.sub(lambda match: f"{match[1]}{text}{match[2]}", page)
+
+
+def _figures(results: Path) -> str:
+    kept = [document for name in ROWS if name != GROWTH and (document := _read(results / f"{name}.json")) is not None]
     machines: dict[str, list[dict[str, Any]]] = {}
     for document in kept:
         machines.setdefault(document["machine"]["processor"], []).append(document)
     tables = "\n".join(f"{_machine(part)}\n\n{_table(part)}" for part in machines.values())
-    text = f"{tables}{_processor(kept)}" if kept else _NOTE
-    PAGE.write_text(_PLACE.sub(lambda found: f"{found[1]}{text}{found[2]}", PAGE.read_text()))
+    return f"{tables}{_processor(kept)}" if kept else _NOTE
 
 
 def _read(path: Path) -> dict[str, Any] | None:

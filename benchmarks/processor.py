@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 
-__all__ = ["Meter"]
+__all__ = ["Meter", "peak_bytes"]
 
 _TICK_S = 0.01
 
@@ -52,6 +54,17 @@ class Meter:
         own = os.times()
         client = own.user + own.system + own.children_user + own.children_system
         return {"client": client, **{name: sum(map(_of, pids)) for name, pids in self._groups.items()}}
+
+
+def peak_bytes() -> float:
+    """Return the peak memory of this process."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        # Not `ru_maxrss`, which is at least what the parent had when it started this process.
+        (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        return int(line.split()[1]) * 1024.0
+    # macOS counts it in bytes.
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def _of(pid: int) -> float:

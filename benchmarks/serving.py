@@ -1,8 +1,10 @@
-"""Servers of a benchmark as processes: the service on a database, and programs of benchmarks/programs."""
+"""Processes of a benchmark that end with it: the service on a database, and programs of benchmarks/programs."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,10 +18,11 @@ import msgspec
 from assay.service import free_port
 from ingest.log.postgres import Database
 
-__all__ = ["ROOT", "Running", "environment", "program", "server", "service"]
+__all__ = ["ROOT", "Running", "end_with_parent", "environment", "program", "server", "service"]
 
 ROOT = Path(__file__).resolve().parents[1]
 _START_S = 120.0
+_PR_SET_PDEATHSIG = 1
 # A proxy of the environment is for other hosts.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -58,8 +61,9 @@ def server(
     home.mkdir(parents=True, exist_ok=True)
     with (home / "server.log").open("ab") as log:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(environment or os.environ)
-        )
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(environment or os.environ),
+            preexec_fn=end_with_parent,
+        )  # fmt: skip
     try:
         _wait(process, url + path, home / "server.log")
         yield Running(url, process.pid)
@@ -80,6 +84,12 @@ def environment(home: Path, database: Database | None = None) -> dict[str, str]:
     if database is not None:
         kept["ASSAY_DATABASE_URL"] = database.url
     return kept
+
+
+def end_with_parent() -> None:
+    """Let this process be stopped when its parent is killed, where the system can do that; for `preexec_fn`."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
