@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import httpx
 import msgspec
 
 from domain.errors import ServiceUnavailable, UsageError
@@ -155,8 +154,14 @@ def running(home: Home) -> Service | None:
     """Return the service that serves from this directory and answers; a stale announcement counts as none."""
     try:
         service = msgspec.json.decode(home.announcement.read_bytes(), type=Service)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    # Where nobody serves, verbs start without it.
+    import httpx
+
+    try:
         httpx.get(f"{service.url}/health/live", timeout=2.0, trust_env=False).raise_for_status()
-    except (OSError, msgspec.MsgspecError, httpx.HTTPError):
+    except (OSError, httpx.HTTPError):
         return None
     return service
 

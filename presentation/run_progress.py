@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from assay.client.row_types import Run
 from presentation import formatting
+
+if TYPE_CHECKING:
+    from assay.client.row_types import Run
 
 __all__ = [
     "SILENCE",

@@ -110,92 +110,107 @@ VERBS: dict[str, str] = {
 }
 """Verb → the module of this package that holds it."""
 
-HELP = {
-    "Ask": [
-        "recommend",
-        "predict",
-        "fleet",
-        "fit",
-        "compare",
-        "matrix",
-        "trends",
-        "runs",
-        "report",
-        "card",
-        "regressions",
-        "alerts",
-        "bisect",
-        "ci",
-        "query",
-    ],
-    "Measure": [
-        "detect",
-        "noise",
-        "browser",
-        "suggest",
-        "bench",
-        "calibrate",
-        "compress",
-        "verify",
-        "scaffold",
-        "selftest",
-        "jobs",
-        "worker",
-        "spool",
-        "post",
-        "import",
-        "migrate",
-        "validate",
-        "retract",
-    ],
-    "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
-    "Serve": [
-        "demo",
-        "up",
-        "serve",
-        "endpoint",
-        "dashboard",
-        "mcp",
-        "status",
-        "doctor",
-        "rebuild",
-        "token",
-        "bench-data",
-    ],
-    "Keep": ["data", "share", "peer", "db", "log", "archive", "samples", "snapshot", "baseline", "export"],
-    "Help": ["help", "completion"],
+SUMMARIES = {
+    "Ask": {
+        "recommend": "Rank devices for a model, each at its best platform, precision, batch and compilation, with interval and evidence.",
+        "predict": "Predict one configuration, whether it was measured or not, with interval and evidence.",
+        "fleet": "Find the cheapest machines that serve several models, several on one machine where they fit.",
+        "fit": "Print for each device, platform and precision which batches and lengths fit, and which batch is best.",
+        "compare": "Put what was measured or imported side by side: hardware for a model, models on a hardware, modes of a model.",
+        "matrix": "Show model × platform: does it build, run, give right outputs, was it measured, and why not.",
+        "trends": "Follow a metric of a model's configurations over time, one line a configuration.",
+        "runs": "Runs: one call of a runner or an importer each, with what came of it.",
+        "report": "Put what was measured and imported into a report that stands alone: comparisons, charts, evidence.",
+        "card": "Make a card of this machine: what it is, its measured roofline, and five models beside like machines.",
+        "regressions": "Compare by configuration, with the intervals of both sides, so that noise does not alarm.",
+        "alerts": "Confirmed changes of figures and tests, one alert for a common cause. ID is an alert's id, or its first letters.",
+        "bisect": "Find the first bad commit, or version of a package, although every run differs.",
+        "ci": "Compare a job's measurements with its branch's baseline, on GitHub Actions and GitLab CI.",
+        "query": "Run one SELECT over the documented views (docs/tables.md), read-only, under limits of time and memory.",
+    },
+    "Measure": {
+        "detect": "Say what hardware this machine has and which platforms work on it, each tried and not assumed.",
+        "noise": "Score this moment on this machine: is it quiet enough to measure?",
+        "browser": "Run models in real browsers: set them up here, or let any phone or laptop measure by a link.",
+        "suggest": "List the runs that would lower the error of open questions most, for the time they take.",
+        "bench": "Measure models on this machine: one configuration, one process of its own; every result is an event.",
+        "calibrate": "Measure 29 kernels on each platform of this machine: matrix products, convolutions, attention, and what moves memory.",
+        "compress": "Make smaller variants of a model, measure and verify each, and say what it costs in quality.",
+        "verify": "Does it run, and does it run right? Outputs are compared with fp32 on the CPU; every outcome is a test event.",
+        "scaffold": "Keep what was measured as tests: one pytest file a model, for a team's own repository and CI.",
+        "selftest": "Check that a platform does here what Assay says of it: about a minute, nothing is assumed.",
+        "jobs": "Plans as jobs for the machines that run `assay worker`: each job goes to one that can do it.",
+        "worker": "Claim jobs that this machine can do, run each as `assay bench`, and send what was measured.",
+        "spool": "Show, send and tidy the events that wait on this machine's disk.",
+        "post": "Send events that a runner wrote to files, compressed with gzip or not; what the log has stays as it is.",
+        "import": "Turn other tools' files into events; a second import of the same rows changes nothing.",
+        "migrate": "Take all results below a folder, whatever their formats, and say what was taken of each file.",
+        "validate": "Look for measurements whose figures contradict each other, by the cleaning rules; exit 1 where there are any.",
+        "retract": "Void a measurement or a whole run: it leaves answers and training, and stays in the log with the reason.",
+    },
+    "Learn": {
+        "train": "Train the predictor on what the log holds; few rows calibrate the shipped one instead, and it says so.",
+        "evaluate": "Score the predictor's method on groups that it has not seen: error, order and coverage of its intervals.",
+        "predictor": "Which predictor answers, how right its answers were, and the way back to another one.",
+        "hardware": "Hardware by slug: figures with their sources, where it was seen, what it costs, and aliases.",
+        "model": "Models by id: what each is, where it was tried and where never, and aliases.",
+        "price": "What an hour of a machine costs: the list that ships, price lists that were imported, and your own machines.",
+    },
+    "Serve": {
+        "demo": "Measure three models on this machine, train, and recommend hardware for one measured and one never seen.",
+        "up": "Bring up Postgres, API and dashboard, and keep them up until Ctrl-C.",
+        "serve": "Serve the API on ASSAY_HOME with the embedded Postgres, or on ASSAY_DATABASE_URL.",
+        "endpoint": "Serve models behind KServe v2 and OpenAI-compatible routes; docs/serving.md.",
+        "dashboard": "Serve the dashboard alone, for a service that runs elsewhere. ASSAY_TOKEN needs the scope read.",
+        "mcp": "Serve recommend, predict, fit, compare, matrix and query to agents, by the Model Context Protocol.",
+        "status": "Show where log and tables stand, what is known, and which predictor answers; or a day of it (admin).",
+        "doctor": "Check packages, disk, log, archive, tables, clock and tokens, and say what to do. Exit 1 where something is wrong.",
+        "rebuild": "Project the whole log anew, beside the tables that go on answering, and swap.",
+        "token": "Tokens: who may append, read, submit jobs, work on them, or administer; and the keys by which runners sign.",
+        "bench-data": "Make up measurements on the catalogues' models and hardware, to try capacity with.",
+    },
+    "Keep": {
+        "data": "Measurements of others: published ones that ship with Assay, and shared ones that somebody signed.",
+        "share": "Turn measurements into one signed file without names, show what is in it, and write or send it.",
+        "peer": "Other Assay services whose events are pulled into this log, unchanged, by position.",
+        "db": "The log's schema, and copies of the whole log.",
+        "log": "The log's hash chain: verify it, and sign its head.",
+        "archive": "Closed ranges of the log as Parquet files, in ASSAY_ARCHIVE or ASSAY_HOME/archive.",
+        "samples": "Raw samples: expendable, unlike facts.",
+        "snapshot": "Names for positions of the log. Nothing is copied: the log never changes, so what it held at a position stays.",
+        "baseline": "Named baselines of branches: the state that runs are compared with, and where a branch started.",
+        "export": "Write events or views to a file: Parquet, CSV, Arrow, DuckDB, NDJSON, or what other benchmark tools read.",
+    },
+    "Help": {
+        "help": "Say what a verb does; without one, list them all.",
+        "completion": "Complete verbs, options and their values at the press of Tab, in bash, zsh and fish.",
+    },
 }
+"""The groups of `assay --help`, and the first paragraph of each verb's help, which a list shows without importing them."""
 
 
 class Verbs(click.RichGroup):
-    """The verbs, loaded one at a time."""
+    """The verbs. A list of them shows their summaries; one is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click names it
-        """Return the verbs in the order of their groups."""
+        """Return the verbs in the order of `VERBS`."""
         return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click names it
-        """Import the verb's module and return the verb."""
-        module = VERBS.get(cmd_name)
-        if module is None:
-            return None
-        name = {"import": "import_"}.get(cmd_name, cmd_name.replace("-", "_"))
-        verb: click.Command = getattr(importlib.import_module(f"assay.cli.{module}"), name)
-        return _with_examples(verb)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest verbs where there is none of that name."""
-        import difflib
-
+        """Import the verb; name the nearest ones where there is none of that name."""
         name = args[0]
         if name not in VERBS:
+            import difflib
+
             begun = [verb for verb in VERBS if name.startswith(verb) or verb.startswith(name)]
             near = begun or difflib.get_close_matches(name, VERBS, n=3)
             hint = f" Did you mean {', '.join(near)}?" if near else ""
             raise click.UsageError(f"no verb is called {name!r}.{hint}", ctx)
-        return super().resolve_command(ctx, args)
+        function = {"import": "import_"}.get(name, name.replace("-", "_"))
+        verb: click.Command = getattr(importlib.import_module(f"assay.cli.{VERBS[name]}"), function)
+        return name, _with_examples(verb), args[1:]
 
 
 def _with_examples(verb: click.Command) -> click.Command:
@@ -208,7 +223,11 @@ def _with_examples(verb: click.Command) -> click.Command:
     return verb
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Verbs,
+    commands=[click.RichCommand(name=name, help=text) for group in SUMMARIES.values() for name, text in group.items()],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="assay-bench", prog_name="assay")
 def cli() -> None:
     """Which hardware should run this model? Measured where we measured, predicted where we did not.
@@ -237,7 +256,7 @@ _SYNONYMS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit 0 done, 1 no or partly refused, 2 wrong usage, 3 a needed part is not available."""
-    click.rich_click.COMMAND_GROUPS = {"assay": [{"name": name, "commands": verbs} for name, verbs in HELP.items()]}
+    click.rich_click.COMMAND_GROUPS = {"assay": [{"name": name, "commands": [*of]} for name, of in SUMMARIES.items()]}
     click.rich_click.MAX_WIDTH = 100
     sys.exit(run(arguments))
 

@@ -9,11 +9,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from assay.cli.output import say
-from assay.client import Client
 from domain.errors import PartMissing, UsageError
 from domain.operating_system import require_service_support
 
 if TYPE_CHECKING:
+    from assay.client import Client
     from assay.home import Home
 
 __all__ = ["connected", "event_source", "reading"]
@@ -27,6 +27,7 @@ def event_source() -> str:
 @contextmanager
 def connected(server: str | None, token: str | None = None) -> Iterator[Client]:
     """Give a client of the service; one that was started here is stopped again, whatever happens."""
+    from assay.client import Client
     from assay.home import find_home, running
     from assay.service import ephemeral
 

@@ -21,6 +21,7 @@ from benchmarks.rows.ordering_lock import ordering_lock
 from benchmarks.rows.projection import projection
 from benchmarks.rows.rebuild import parallel_rebuild, rebuild
 from benchmarks.rows.results_logged import results_logged
+from benchmarks.rows.startup import startup
 from benchmarks.rows.stored_bytes import stored_bytes
 from benchmarks.rows.visible import visible
 
@@ -42,6 +43,7 @@ ROWS: dict[str, Row] = {
     "model_server": model_server,
     "ordering_lock": ordering_lock,
     "embedded": embedded,
+    "startup": startup,
     "job_queue": job_queue,
     # Before the others that need a large log: its own is gone when theirs is made.
     "growth": growing,

@@ -6,9 +6,8 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
-
-import yaml
 
 from domain.errors import UsageError
 from presentation.launch.plan import NAMED_INSTANCES, Plan, machine_of
@@ -33,32 +32,38 @@ def _head(plan: Plan, *use: str) -> str:
     return commented((*plan.comments, *assumed, *use))
 
 
-class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # the library has no types
-    """Writes text of several lines as a block, and lists indented below their key."""
+@cache
+def _dumper() -> Any:
+    """Return what writes text of several lines as a block, and lists indented below their key."""
+    # Every recommendation imports this module for the names of its forms, and few ask for one.
+    import yaml
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - as in the library
-        """Indent lists too."""
-        super().increase_indent(flow, False)
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc]  # the library has no types
+        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - as in the library
+            super().increase_indent(flow, False)
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - as in the library
-        """Write what stands twice twice."""
-        return True
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - as in the library
+            # What stands twice is written twice.
+            return True
+
+    Dumper.add_representer(str, _text)
+    return Dumper
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+def _text(dumper: Any, value: str) -> Any:
     # Other line ends, such as U+0085, are a newline to YAML unless they are escaped.
     plain = all(char.isprintable() for char in value.replace("\n", ""))
     style = None if plain and "\n" not in value else "|" if plain else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-_Dumper.add_representer(str, _text)
-
-
 def as_yaml(*documents: dict[str, Any]) -> str:
     """Return documents of YAML that read back as they are, whatever their texts hold."""
+    import yaml
+
     return "---\n".join(
-        yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000) for document in documents
+        yaml.dump(document, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=10_000)
+        for document in documents
     )
 
 

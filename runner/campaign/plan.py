@@ -242,8 +242,7 @@ def _chosen(name: str, weights: str, code: bool, pickles: bool) -> tuple[str, Mo
         return name, resolve(name, weights, trust_remote_code=code, allow_pickle=pickles), weights, None
     except UnknownModel:
         instead = of_same_design(name) if name.count("/") == 1 and weights != "pretrained" else None
-        problem = hub_problem()
-        if instead is None or problem is None:
+        if instead is None or (problem := hub_problem()) is None:
             raise
         note = (
             f"{name} is not in the catalogue. {problem} {instead.id}, of the same design ({instead.family}), is measured in its "

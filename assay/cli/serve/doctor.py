@@ -12,7 +12,6 @@ from assay.cli.keep.database import opened
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.progress import counting
-from assay.client import Client
 from assay.diagnosis.finding import Finding, problem
 from assay.home import Home, find_home
 from domain.errors import AssayError
@@ -47,6 +46,8 @@ def _looked_at(server: str | None, token: str | None, *, fix: bool, deep: bool) 
 
     yield from installed()
     if server:
+        from assay.client import Client
+
         with Client(server, token=token) as client:
             yield from _mended(lambda: tables(client, None), fix)
         return

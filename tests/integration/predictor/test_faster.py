@@ -38,7 +38,7 @@ def parsed(command: str) -> dict[str, Any]:
     """What the command line makes of a command; it fails where a word is unknown."""
     assay, verb, *words = shlex.split(command)
     assert assay == "assay" and verb in VERBS
-    found = cli.get_command(click.Context(cli), verb)
+    found = cli.resolve_command(click.Context(cli), [verb])[1]
     assert found is not None
     return found.make_context(verb, words).params
 

@@ -58,7 +58,7 @@ def problem(verb: str, rest: str) -> str | None:
     """What is wrong with a command; None where it parses."""
     if verb not in VERBS:
         return f"no verb {verb}"
-    command = cli.get_command(click.Context(cli), verb)
+    command = cli.resolve_command(click.Context(cli), [verb])[1]
     assert command is not None
     options, inner_rest = _options(command), rest
     while isinstance(command, click.Group) and (match := GROUPED.match(inner_rest)):

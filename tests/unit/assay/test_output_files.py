@@ -43,7 +43,7 @@ VALUES = {"budget_s": "1h", "rows": "3", "paths": "nothing.json"}
 def commands(group: Any, name: str = "") -> Iterator[tuple[str, click.Command]]:
     context = click.Context(group, info_name=name)
     for each in group.list_commands(context):
-        command = group.get_command(context, each)
+        command = group.resolve_command(context, [each])[1]
         if isinstance(command, click.Group):
             yield from commands(command, f"{name}{each} ")
         else:

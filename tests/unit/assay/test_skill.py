@@ -29,7 +29,7 @@ def test_front_matter_has_name_and_description() -> None:
 def test_commands_can_be_typed(command: str) -> None:
     verb, *words = shlex.split(command)[1:]
     context = click.Context(cli)
-    found = cli.get_command(context, verb)
+    found = cli.resolve_command(context, [verb])[1]
     assert found is not None
     # Raises NoSuchOption or BadParameter where it cannot.
     found.make_context(verb, list(words), parent=context)

@@ -33,7 +33,7 @@ EXECUTABLE = "/opt/assay/bin/assay"
 
 def parse(words: list[str]) -> click.Context:
     """Parse the words after `assay` as the command line does, without doing anything; click raises for what is wrong."""
-    command: click.Command | None = cli.get_command(click.Context(cli), words[0])
+    command: click.Command | None = cli.resolve_command(click.Context(cli), [words[0]])[1]
     rest = words[1:]
     while isinstance(command, click.Group):
         command = command.get_command(click.Context(command), rest[0])
