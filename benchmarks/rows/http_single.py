@@ -34,7 +34,7 @@ def http_single(bench: Bench) -> Iterator[Line]:
         bench.database() as database,
         service(bench.folder(), database, "--role", "ingest") as coalesced,
         program("one_by_one", bench.folder(), database) as single,
-        program("echo", bench.folder()) as echo,
+        program("bare_echo", bench.folder()) as echo,
     ):
         told: dict[str, list[dict[str, Any]]] = {}
         meters = {running.url: bench.meter(service=[running.pid]) for running in (coalesced, single, echo)}

@@ -32,7 +32,7 @@ def limits(bench: Bench) -> Iterator[Line]:
         "decode_event (the gate), one core": decode_event,
     }.items():
         yield plain(name, "events/s", _many(repeats, lambda work=work: _rate(work, bodies)), mean_bytes=size)
-    with program("echo", bench.folder()) as running:
+    with program("bare_echo", bench.folder()) as running:
         yield plain(
             f"Litestar + granian echo of 1,000 a body, {CLIENTS} clients, one worker", "events/s",
             _many(repeats, lambda: post_together(bench, running.url, bench.plan.count(6, 2), b'{"specversion"')),
