@@ -11,7 +11,16 @@ import rfc8785
 
 from domain.errors import InvalidEvent, InvalidInput, MalformedBody
 
-__all__ = ["canonical", "digest", "drop_nulls", "first_difference", "require_interoperable", "require_shallow"]
+__all__ = [
+    "canonical",
+    "digest",
+    "drop_nulls",
+    "first_difference",
+    "is_plain",
+    "require_interoperable",
+    "require_shallow",
+    "same_members",
+]
 
 DEEPEST = 64
 """Levels of objects and lists in an event. A limit of our own, far below those of the programs that read it."""
@@ -84,6 +93,29 @@ def require_interoperable(text: bytes, value: Any) -> None:
     # Without a backslash a quote before a colon can only be the end of a member's name, and counting them is enough.
     if b"\\" in text or members != text.count(b'":') or _SPACED_MEMBER.search(text):
         _require_single_members(text)
+
+
+def same_members(text: bytes, again: bytes) -> bool:
+    """Return whether `text`, without a backslash, has each member of `again` once and no other.
+
+    `again` is the shortest spelling of what was decoded from `text`, in which members that no structure knows are lost
+    and each member stands once.
+    """
+    if text == again:
+        return True
+    # In another order, or with other spellings of the same length.
+    return len(text) == len(again) and text.count(b'":') == again.count(b'":') and not _SPACED_MEMBER.search(text)
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether `require_interoperable` takes a value that stands in a part of an event's data."""
+    if value is None:
+        return True
+    try:
+        _members_of([[[value]]])  # As deep as it lies in the event.
+    except InvalidEvent:
+        return False
+    return True
 
 
 def require_shallow(text: bytes) -> None:

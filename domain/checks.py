@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import types
 import typing
 from typing import Annotated, Any
@@ -47,12 +46,13 @@ def check(data: msgspec.Struct) -> None:
 
 
 def _check_measurement(data: MeasurementRecorded) -> None:
-    if all(getattr(data.metrics, name) is None for name in MEASURED_METRICS):
+    metrics = data.metrics
+    if metrics.latency_ms is None and all(getattr(metrics, name) is None for name in MEASURED_METRICS):
         raise InvalidInput(
             "no metric is given.", field="metrics", remedy="A measurement has at least one metric that is not null."
         )
-    if data.metrics.latency_ms is not None:
-        _check_latency(data.metrics.latency_ms)
+    if metrics.latency_ms is not None:
+        _check_latency(metrics.latency_ms)
     origin = data.provenance.origin
     if origin == "imported" or (origin == "simulated" and data.imported is not None):
         return
@@ -71,15 +71,18 @@ def _check_measurement(data: MeasurementRecorded) -> None:
 
 
 def _check_latency(latency: Latency) -> None:
-    ascending = ("min", "p50", "p90", "p95", "p99", "max")
-    existing = [(name, getattr(latency, name)) for name in ascending if getattr(latency, name) is not None]
-    for (lower, low), (upper, high) in itertools.pairwise(existing):
+    lower, low = "", float("-inf")
+    for upper in ("min", "p50", "p90", "p95", "p99", "max"):
+        high = getattr(latency, upper)
+        if high is None:
+            continue
         if low > high:
             raise InvalidInput(
                 f"{lower} = {low} is above {upper} = {high}.",
                 field=f"metrics.latency_ms.{lower}",
                 remedy="Check the order and the units.",
             )
+        lower, low = upper, high
     for name, (low, high) in (latency.ci95 or {}).items():
         if low > high:
             raise InvalidInput(
