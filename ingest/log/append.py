@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import struct
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +17,7 @@ from domain.canonical import first_difference
 from domain.errors import ServiceUnavailable, VersionConflict
 from domain.events import Decoded
 from ingest.log.chain import CHAINED, EPOCH_US
+from ingest.log.postgres import UNSAFE, not_durable
 from ingest.log.schema import ORDERING_LOCK
 
 __all__ = ["Appended", "Bodies", "Expected", "append_batch"]
@@ -27,10 +27,10 @@ Bodies = Callable[[Sequence[int]], Awaitable[dict[int, str]]]
 """Returns bodies by position that have left the database; one that has expired is left out."""
 
 _LOCK = "SELECT pg_advisory_xact_lock(%s)"
-_KNOWN_AND_NEW = """
+_KNOWN_AND_NEW = f"""
 WITH known AS MATERIALIZED (SELECT id, position, digest FROM event WHERE id = ANY(%(ids)s::uuid[])),
 head AS (SELECT position, chain FROM event ORDER BY position DESC LIMIT 1)
-SELECT array_agg(id::text), array_agg(position), array_agg(digest),
+SELECT ARRAY({UNSAFE}), array_agg(id::text), array_agg(position), array_agg(digest),
     ARRAY(SELECT nextval('event_position_seq') FROM generate_series(1, %(events)s - (SELECT count(*) FROM known))),
     coalesce((SELECT position FROM head), 0), coalesce((SELECT chain FROM head), (SELECT sha256(uuid_send(id)) FROM log)),
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
@@ -85,8 +85,9 @@ async def append_batch(
     """Append the events in their order in one transaction, and return what became of each, after the commit.
 
     `archived` is asked for the text of an event that came again in another spelling. VersionConflict where `expected`
-    does not hold; a batch that the log knows whole is a repeated one, and asks for no version. A transaction that has begun
-    on the connection is the one; whoever began it commits it.
+    does not hold; a batch that the log knows whole is a repeated one, and asks for no version. ServiceUnavailable where
+    the server could lose what it commits. A transaction that has begun on the connection is the one; whoever began it
+    commits it. Otherwise the connection is in autocommit mode, and after an error the caller rolls back.
     """
     if not events:
         return []
@@ -96,16 +97,17 @@ async def append_batch(
     # Made before the lock is taken: nobody waits for what is only this writer's own work.
     rows = {event.id: _row(event) for event in first.values()}
     begun = connection.info.transaction_status == TransactionStatus.INTRANS
-    async with contextlib.nullcontext() if begun else connection.transaction():
-        existing, head, version = await _ask(connection, first, expected)
-        if expected is not None and head.positions and version != expected.version:
-            raise _moved(expected, version)
-        new = [identifier for identifier in first if identifier not in existing]
-        placed = dict(zip(new, head.positions, strict=True))
-        if new:
-            content = _linked(placed, rows, head)
-            async with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
-                await copy.write(content)
+    existing, head, version = await _ask(connection, first, expected, begin=not begun)
+    if expected is not None and head.positions and version != expected.version:
+        raise _moved(expected, version)
+    new = [identifier for identifier in first if identifier not in existing]
+    placed = dict(zip(new, head.positions, strict=True))
+    if new:
+        content = _linked(placed, rows, head)
+        async with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+            await copy.write(content)
+    if not begun:
+        await connection.commit()
     return await _judged(connection, events, first, placed, existing, archived)
 
 
@@ -133,11 +135,13 @@ class _Head(NamedTuple):
 
 
 async def _ask(
-    connection: AsyncConnection[Any], first: dict[str, Decoded], expected: Expected | None
+    connection: AsyncConnection[Any], first: dict[str, Decoded], expected: Expected | None, *, begin: bool
 ) -> tuple[dict[str, tuple[int, bytes]], _Head, int]:
     """Take the lock; return position and digest of the ids that are known, the head for the others, the version."""
     version = None
     async with connection.pipeline():
+        if begin:
+            await connection.execute("BEGIN", prepare=False)
         # A statement of its own: those after it take their snapshot and draw positions when the lock is held, so that
         # positions become visible in their order. A lock taken inside them would come too late, and a tailing reader
         # would pass over a lower position that is committed after a higher one.
@@ -150,7 +154,9 @@ async def _ask(
     result = await cursor.fetchone()
     if result is None:
         raise ServiceUnavailable("the log gave no answer.", remedy="Retry.")
-    ids, positions, digests, drawn, last, chain, now = result
+    unsafe, ids, positions, digests, drawn, last, chain, now = result
+    if unsafe:
+        raise not_durable(unsafe)
     if chain is None:
         raise ServiceUnavailable("the log has no identity: its table `log` is empty.", remedy="Restore a backup.")
     if drawn and drawn[0] <= last:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import select
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from hashlib import sha256
+from math import inf
 from types import TracebackType
 from typing import Any, LiteralString, Protocol
 
@@ -57,6 +59,14 @@ _RECORDED_AT = "SELECT recorded_at FROM event WHERE position <= %s ORDER BY posi
 
 CHECK_S = 2.0
 """A pooled connection that does not answer within this time is not used."""
+FRESH_S = 1.0
+"""A connection that answered within this time, and on which nothing has come since, is used without asking it."""
+
+
+class _Connection(AsyncConnection[Any]):
+    """A connection of the pool, in autocommit mode; `answered_at` is when it last answered, by the clock of the loop."""
+
+    answered_at = -inf
 
 
 class Archived(Protocol):
@@ -138,9 +148,9 @@ class EventLog:
         self.url = url
         self._archive = archive
         self._deadline_s = deadline_s
-        self._unsafe: list[str] = []
-        self._pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
+        self._pool: AsyncConnectionPool[_Connection] = AsyncConnectionPool(
             url,
+            connection_class=_Connection,
             min_size=1,
             max_size=connections,
             max_waiting=connections * 64,
@@ -148,7 +158,7 @@ class EventLog:
             open=False,
             configure=self._configure,
             check=self._check,
-            kwargs={"connect_timeout": 5},
+            kwargs={"connect_timeout": 5, "autocommit": True},
         )
 
     async def open(self) -> None:
@@ -182,8 +192,6 @@ class EventLog:
         nothing stored, where `expected` does not hold. ServiceUnavailable where the server could lose what it commits.
         """
         async with self._connection() as connection:
-            if self._unsafe:
-                raise not_durable(self._unsafe)
             return await append_batch(connection, events, self._archived, expected)
 
     @asynccontextmanager
@@ -192,11 +200,11 @@ class EventLog:
 
         It is committed at the end, and rolled back where the block raises. Append last: from then on every other writer waits.
         """
-        async with self._connection(deadline_s) as connection:
-            if self._unsafe:
-                raise not_durable(self._unsafe)
-            async with connection.transaction():
-                yield Transaction(connection, self._archived)
+        async with self._connection(deadline_s) as connection, connection.transaction():
+            unsafe = await (await connection.execute(UNSAFE)).fetchall()
+            if unsafe:
+                raise not_durable([name for (name,) in unsafe])
+            yield Transaction(connection, self._archived)
 
     async def read(
         self,
@@ -298,29 +306,24 @@ class EventLog:
             cursor = await connection.execute(statement, values)
             return await cursor.fetchall() if cursor.description is not None else []
 
-    async def _configure(self, connection: AsyncConnection[Any]) -> None:
+    async def _configure(self, connection: _Connection) -> None:
         await connection.execute(SETTLE)
-        await connection.commit()
-        await self._check(connection)
 
-    async def _check(self, connection: AsyncConnection[Any]) -> None:
-        """Find out whether a connection still works, and with the same question whether its server keeps what it takes."""
-        with _deadline(connection, CHECK_S):
-            await connection.set_autocommit(True)
-            try:
-                rows = await (await connection.execute(UNSAFE)).fetchall()
-            finally:
-                with suppress(psycopg.Error):
-                    await connection.set_autocommit(False)
-        self._unsafe = [name for (name,) in rows]
+    async def _check(self, connection: _Connection) -> None:
+        """Raise where a connection does not work any more."""
+        now = asyncio.get_running_loop().time()
+        if now - connection.answered_at > FRESH_S or _is_readable(connection):
+            with _deadline(connection, CHECK_S):
+                await connection.execute("SELECT 1")
 
     @asynccontextmanager
-    async def _connection(self, deadline_s: float | None = None) -> AsyncIterator[AsyncConnection[Any]]:
+    async def _connection(self, deadline_s: float | None = None) -> AsyncIterator[_Connection]:
         try:
             async with self._pool.connection() as connection:
                 try:
                     with _deadline(connection, deadline_s or self._deadline_s):
                         yield connection
+                    connection.answered_at = asyncio.get_running_loop().time()
                 except AssayError:
                     raise
                 except BaseException:
@@ -354,6 +357,13 @@ def _deadline(connection: AsyncConnection[Any], seconds: float) -> Iterator[None
         yield
     finally:
         hanging_up.cancel()
+
+
+def _is_readable(connection: AsyncConnection[Any]) -> bool:
+    """Return whether something has come on an idle connection: what a server says when it ends."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _hang_up(connection: AsyncConnection[Any]) -> None:

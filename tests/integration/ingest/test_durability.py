@@ -95,11 +95,14 @@ def test_append_is_refused_where_the_server_can_lose_it(unsafe, build):
         append(database.url, [build.measurement()])
     assert refused.value.field == name and f"ALTER SYSTEM SET {name} = on" in refused.value.remedy
 
-    async def read():
+    async def change():
         async with EventLog(database.url) as log:
-            return await log.last_position()
+            with pytest.raises(ServiceUnavailable) as refused:
+                async with log.transaction():
+                    pass
+            return refused.value.field, await log.last_position()
 
-    assert asyncio.run(read()) == 0
+    assert asyncio.run(change()) == (name, 0)
 
 
 def test_doctor_names_the_setting(unsafe, database):

@@ -382,6 +382,21 @@ def test_a_connection_that_was_cancelled_in_its_work_is_not_used_again(database,
     asyncio.run(run())
 
 
+def test_a_connection_that_the_server_ended_is_replaced_unnoticed(database, build):
+    ending = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+    async def run():
+        async with EventLog(database.url, connections=1) as log:
+            await log.append([decoded(build.measurement())])
+            with psycopg.connect(database.url, autocommit=True) as other:
+                while other.execute(ending).fetchall():
+                    await asyncio.sleep(0.01)
+            return await log.append([decoded(build.measurement())])
+
+    (answer,) = asyncio.run(run())
+    assert answer.status == "accepted"
+
+
 def test_artifacts_are_kept_once_and_refused_when_their_bytes_changed(database):
     store = ArtifactStore(database.url)
     digest = store.put(b"trees", {"rows": 3}, "predictor")
