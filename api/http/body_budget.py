@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from domain.errors import TooBusy
 
 __all__ = ["BodyBudget", "Held"]
@@ -14,11 +16,16 @@ some 320 MB above the idle process.
 
 
 class BodyBudget:
-    """Counts bodies and their bytes from the first byte read until the answer."""
+    """Counts bodies and their bytes from the first byte read until the answer.
+
+    Who checks a body of many events holds `turn`: checked one after the other, the first is committed while the second is
+    checked; checked side by side they would all be ready at the same time.
+    """
 
     def __init__(self, bodies: int = BODIES, size_bytes: int = BYTES) -> None:
         self.bodies = 0
         self.bytes = 0
+        self.turn = asyncio.Lock()
         self._most_bodies = bodies
         self._most_bytes = size_bytes
 

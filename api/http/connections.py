@@ -9,7 +9,7 @@ import socket
 import struct
 import sys
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 
 __all__ = ["CONNECTIONS", "ActivePeers", "AddressLimit", "connection_limit"]
@@ -50,23 +50,26 @@ class ActivePeers:
     """The addresses and ports of clients whose requests are under way."""
 
     def __init__(self) -> None:
-        self._peers: Counter[tuple[str, int]] = Counter()
+        self._peers: dict[tuple[str, str], int] = {}
 
     def enter(self, peer: tuple[str, int | str] | None) -> None:
         """Count a request of a client; the server names the port in text."""
         if peer is not None:
-            self._peers[peer[0], int(peer[1])] += 1
+            key = (peer[0], str(peer[1]))
+            self._peers[key] = self._peers.get(key, 0) + 1
 
     def leave(self, peer: tuple[str, int | str] | None) -> None:
         """Forget a request of a client."""
         if peer is not None:
-            key = (peer[0], int(peer[1]))
-            self._peers[key] -= 1
-            if self._peers[key] <= 0:
-                del self._peers[key]
+            key = (peer[0], str(peer[1]))
+            left = self._peers.get(key, 0) - 1
+            if left > 0:
+                self._peers[key] = left
+            else:
+                self._peers.pop(key, None)
 
     def __contains__(self, peer: tuple[str, int]) -> bool:
-        return peer in self._peers
+        return (peer[0], str(peer[1])) in self._peers
 
 
 class AddressLimit:

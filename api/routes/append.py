@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -161,7 +162,9 @@ async def take(
 ) -> tuple[Receipt, list[AssayError]]:
     """Check events and append those that may be; return what became of each, and the errors of the others."""
     admission = Admission(container, token)
-    checked = await admission.settle(await _checked(events, admission, expected))
+    async with container.room.turn if len(events) > SLICE else nullcontext():
+        decoded = await _checked(events, admission, expected)
+    checked = await admission.settle(decoded)
     good = [event for event in checked if isinstance(event, Decoded)]
     if expected is not None and len(good) < len(checked):
         # A decision is appended whole or not at all.
