@@ -24,7 +24,7 @@ from runner.spool.state import SpoolState, outcome_of
 __all__ = ["DEFAULT_LIMIT_BYTES", "FlushReport", "RefusedEvent", "Spool"]
 
 DEFAULT_LIMIT_BYTES = 1_000_000_000
-_BATCH_EVENTS = 500
+_BATCH_EVENTS = 1000
 _BATCH_BYTES = 4_000_000
 
 _SCHEMA = """
@@ -40,6 +40,7 @@ create index if not exists spooled_waiting on spooled (refused, sequence);
 """
 _PUT = "insert into spooled (id, body) values (?, ?) on conflict (id) do nothing"
 _SIZE = "select coalesce(sum(length(body)), 0) from spooled"
+_FILE_SIZE = "select page_count * page_size from pragma_page_count, pragma_page_size"
 _COUNT = "select count(*) from spooled where refused = ?"
 _NEXT = "select id, body from spooled where refused = 0 order by sequence limit ?"
 _WAITING = "select body from spooled where refused = 0 order by sequence"
@@ -120,8 +121,9 @@ class Spool:
         size = sum(len(body) for _, body in rows)
         try:
             self._begin()
-            held = self.size_bytes()
-            if held + size > self.limit_bytes:
+            # The file is never smaller than its bodies, and asking for its size does not read them.
+            held = int(self._one(_FILE_SIZE))
+            if held + size > self.limit_bytes and (held := self.size_bytes()) + size > self.limit_bytes:
                 raise SpoolFull(
                     f"the spool holds {held:,} bytes of {self.limit_bytes:,}; {size:,} more do not fit.",
                     field="spool",
@@ -241,11 +243,11 @@ class Spool:
         """Forget what the service has and mark what it refused; return how many it refused."""
         reasons = {int(item["index"]): item for item in rejected}
         self._begin()
+        accepted = [(id_,) for index, (id_, _) in enumerate(batch) if index not in reasons]
+        self._connection.executemany(_FORGET, accepted)
         for index, (id_, _) in enumerate(batch):
             reason = reasons.get(index)
-            if reason is None:
-                self._connection.execute(_FORGET, (id_,))
-            else:
+            if reason is not None:
                 self._connection.execute(_REFUSE, (reason.get("detail"), reason.get("field"), id_))
         self._connection.execute("commit")
         return len(reasons)

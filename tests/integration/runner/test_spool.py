@@ -8,10 +8,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from assay.client import batches
 from domain.errors import InvalidEvent, ServiceUnavailable, SpoolFull, TooBusy, Unauthenticated, UsageError
@@ -99,6 +102,28 @@ def test_a_full_spool_raises_and_keeps_what_it_has(tmp_path: Path) -> None:
         assert spool.waiting() == 1
         assert spool.flush(Log()).accepted == 1
         spool.put([event(2)])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(10_000, 40_000), st.sampled_from([False, False, True])), min_size=5, max_size=12))
+def test_a_spool_is_full_where_its_bodies_pass_the_limit(puts: list[tuple[int, bool]]) -> None:
+    limit, held = 100_000, 0
+    with TemporaryDirectory() as folder, Spool(Path(folder) / "spool.sqlite", limit_bytes=limit) as spool:
+        for size, flushes in puts:
+            large = event()
+            large["data"]["reason"] = "x" * size
+            body = len(encode_event(large))
+            if held + body > limit:
+                with pytest.raises(SpoolFull) as caught:
+                    spool.put([large])
+                assert f"{held:,} bytes of {limit:,}; {body:,} more" in caught.value.detail
+            else:
+                spool.put([large])
+                held += body
+            assert spool.size_bytes() == held
+            if flushes:
+                spool.flush(Log())
+                held = 0
 
 
 def test_an_unreachable_service_keeps_everything_until_its_time(spool: Spool) -> None:
