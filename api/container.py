@@ -229,7 +229,7 @@ class Container:
         if position < 0:
             raise UsageError("a position is 0 or more.", field=field, remedy="Leave it out for the newest.")
         projection = self.projection
-        projection.kick()
+        projection.hurry()
         if projection.position >= position:
             return
         self.circuit.require()

@@ -14,7 +14,7 @@ from domain.answers.operations import Minute
 from domain.errors import AssayError
 
 if TYPE_CHECKING:
-    from ingest.projection.health import Health
+    from ingest.projection.lag import Health
 
 __all__ = ["KEPT", "LagHistory"]
 

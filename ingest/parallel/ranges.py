@@ -18,9 +18,9 @@ import msgspec
 
 from domain.errors import AssayError, ServiceUnavailable, UsageError, error_document
 from domain.upcasting import UPCASTERS
+from ingest.projection.advance import advance
 from ingest.projection.definitions import definitions_digest
 from ingest.projection.fold import Folder
-from ingest.projection.projector import advance
 from ingest.projection.source import LogSource
 from ingest.projection.store import Store
 

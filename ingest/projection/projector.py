@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
@@ -18,23 +17,22 @@ from domain.spans import Appends
 from domain.upcasting import UPCASTERS, Upcasters
 from ingest.archive.archive import archive_folder
 from ingest.log.postgres import Database
+from ingest.projection.advance import advance
 from ingest.projection.definitions import definitions_digest
 from ingest.projection.divergence import Divergence, divergence
 from ingest.projection.file_copy import publish
-from ingest.projection.fold import Folder, Undone
-from ingest.projection.health import Health
+from ingest.projection.fold import Folder
 from ingest.projection.history import History
-from ingest.projection.lag import LagAsker
-from ingest.projection.prefetch import read_ahead
+from ingest.projection.lag import Health, LagAsker
 from ingest.projection.source import Diverged, LogSource
 from ingest.projection.store import Store, out_of_order
 from ingest.projection.tables import Tables
 
-__all__ = ["Pace", "Projection", "advance"]
+__all__ = ["Pace", "Projection"]
 
 
 class Pace:
-    """Work for half of the time in the long run, at once after a pause, never resting longer than `most_s`."""
+    """Work for a `share` of the time in the long run, at once after a pause, never resting longer than `most_s`."""
 
     def __init__(self, *, share: float = 0.5, saved_s: float = 0.2, most_s: float = 0.06) -> None:
         self._share = share
@@ -52,76 +50,6 @@ class Pace:
         return max(0.0, -self._credit_s / self._share)
 
 
-_HELD_EVENTS = 200_000
-_HELD_S = 5.0
-"""So many events, or so long, are one transaction at the most."""
-
-
-def advance(
-    folder: Folder,
-    source: LogSource,
-    to: int | None = None,
-    batch_rows: int | None = None,
-    *,
-    writing: AbstractContextManager[object] | None = None,
-    go_on: Callable[[], bool] = lambda: True,
-    moved: Callable[[], None] = lambda: None,
-) -> None:
-    """Apply what the log holds above the folder's position (up to `to`), in pieces of `batch_rows` where that is given.
-
-    `writing` is held while rows are written, not while they are fetched; `moved` is called after each commit.
-    """
-    writing = writing or contextlib.nullcontext()
-    more = True
-    while more and go_on():
-        before = folder.position
-        try:
-            _pass(folder, source, to, batch_rows, writing, go_on, moved)
-            more = batch_rows is not None and folder.position > before
-        except Undone:
-            # Somewhere in the held batches is an event that cannot be projected: once more, each batch on its own.
-            for batch in source.batches(folder.position, folder.failed, chain=folder.chain):
-                with writing:
-                    if not go_on():
-                        return
-                    folder.apply(batch)
-                moved()
-
-
-def _pass(
-    folder: Folder,
-    source: LogSource,
-    to: int | None,
-    batch_rows: int | None,
-    writing: AbstractContextManager[object],
-    go_on: Callable[[], bool],
-    moved: Callable[[], None],
-) -> None:
-    begun = time.monotonic()
-    pieces = source.batches(folder.position, to, batch_rows, chain=folder.chain)
-    try:
-        with contextlib.closing(read_ahead(pieces)) as batches:
-            for batch in batches:
-                with writing:
-                    if not go_on():
-                        break
-                    folder.belong_to(source.history)
-                    folder.apply(batch, hold=batch_rows is None)
-                    if folder.reached - folder.position >= _HELD_EVENTS or time.monotonic() - begun >= _HELD_S:
-                        folder.commit()
-                        begun = time.monotonic()
-                moved()
-    finally:
-        # What was applied before the log could not be read any further is whole; applied again it would be there twice.
-        with writing:
-            if folder.reached > folder.position:
-                folder.commit()
-    with writing:
-        if go_on():
-            folder.belong_to(source.history)
-    moved()
-
-
 _LOG = logging.getLogger(__name__)
 _BATCH_BYTES = 24 * 2**20
 _AGAIN_S, _SELDOM_S = 0.5, 5.0
@@ -135,11 +63,12 @@ _AROUND = 50_000
 class Projection:
     """The projection of one log under `home`/projection. One process owns it; any number of its threads read it.
 
-    `start()` follows the log: at once after a `kick()`, which whoever waits gives too, else at most `poll_s` behind, or
-    half a second where nothing came for a while. An unreachable Postgres, a full disk and a row of the log that was
-    altered are tried again, a damaged file is made again; an error of another kind that no event causes stops the
-    projector. All of them are in `health().error` as long as they last. Each time that it reads, it compares the event that the tables end
-    with: where the log lost events that the tables hold, the tables are rebuilt and `on_divergence` is called.
+    `start()` follows the log: at once after a `kick()`, else at most `poll_s` behind, or half a second where nothing came
+    for a while. Under a steady trickle it rests after each batch: up to 60 ms, and up to 250 ms while nobody reads. Taking
+    a `cursor()` or waiting for a position ends the longer rest. An unreachable Postgres, a full disk and a row of the log
+    that was altered are tried again, a damaged file is made again; an error of another kind that no event causes stops the
+    projector. All of them are in `health().error` as long as they last. Each time that it reads, it compares the event that
+    the tables end with: where the log lost events that the tables hold, the tables are rebuilt and `on_divergence` is called.
     """
 
     def __init__(
@@ -173,7 +102,9 @@ class Projection:
         self._source = self._new_source()
         self._lag = LagAsker(self._new_source())
         self._letters = 0
+        self._demand = threading.Event()
         self._pace = Pace()
+        self._unread_pace = Pace(share=0.1, saved_s=0.1, most_s=0.25)
         self._piece: int | None = None
         self._diverged: Divergence | None = None
         self._on_divergence = on_divergence
@@ -205,7 +136,7 @@ class Projection:
     def stop(self) -> None:
         """Stop following after the batch under way, and close the file."""
         self._stopping.set()
-        self._wake.set()
+        self.hurry()
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join()
@@ -245,8 +176,14 @@ class Projection:
         """Say that something was appended, so that it is not waited for."""
         self._wake.set()
 
+    def hurry(self) -> None:
+        """Say that somebody waits for what was appended."""
+        self._demand.set()
+        self._wake.set()
+
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """Return a connection of its own to the tables, for one thread; close it after use."""
+        self._demand.set()
         with self._handing:
             if self._connection is None:
                 raise ServiceUnavailable(
@@ -283,7 +220,7 @@ class Projection:
 
     def wait_for(self, position: int, timeout_s: float = 5.0) -> None:
         """Return once the tables have reached `position`; ProjectionBehind after `timeout_s`."""
-        self.kick()
+        self.hurry()
         with self._moved:
             if not self._moved.wait_for(lambda: self.position >= position or self._error is not None, timeout_s):
                 raise ProjectionBehind(
@@ -402,7 +339,7 @@ class Projection:
                 moved = self.position != before
                 pause_s = self._poll_s if moved or kicked else min(2 * pause_s, _IDLE_S)
                 if moved:
-                    self._stopping.wait(self._pace.rest_s(begun, time.monotonic()))
+                    self._rest(begun, time.monotonic())
             except ServiceUnavailable as error:
                 self._error = str(error)
                 self._stopping.wait(_AGAIN_S)
@@ -428,6 +365,13 @@ class Projection:
                 _LOG.exception("the projector has stopped at position %s", self.position)
                 self._announce()
                 return
+
+    def _rest(self, begun: float, ended: float) -> None:
+        """Rest after work: as the pace says, and longer where nobody has read since the work began."""
+        least_s, most_s = self._pace.rest_s(begun, ended), self._unread_pace.rest_s(begun, ended)
+        self._stopping.wait(least_s)
+        self._demand.wait(max(0.0, most_s - least_s))
+        self._demand.clear()
 
     def _start_again(self, error: BaseException) -> None:
         """Close the file and let the next turn open it: after a failed write DuckDB refuses everything else.

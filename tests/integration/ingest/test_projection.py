@@ -371,6 +371,35 @@ def test_an_error_that_no_event_causes_stops_the_projector_and_stays_visible(tmp
     projection.stop()
 
 
+@pytest.mark.parametrize("reads", ["cursor", "waits"])
+def test_a_reader_ends_the_rest_that_is_taken_while_nobody_reads(tmp_path, database, append, build, monkeypatch, reads):
+    projection = Projection(tmp_path, database)
+    rested = threading.Event()
+
+    class Endless:
+        def rest_s(self, begun, ended):
+            rested.set()
+            return 3600.0
+
+    monkeypatch.setattr(projection, "_unread_pace", Endless())
+    projection.start()
+    try:
+        append([build.measurement()])
+        projection.kick()
+        assert rested.wait(20)
+        rested.clear()
+        (later,) = append([build.measurement()])
+        projection.kick()
+        if reads == "cursor":
+            projection.cursor().close()
+            assert rested.wait(20)
+            assert projection.position == later.position
+        else:
+            projection.wait_for(later.position, 20)
+    finally:
+        projection.stop()
+
+
 def test_it_follows_the_log_while_readers_read(tmp_path, database, append, build):
     projection = Projection(tmp_path, database)
     projection.start()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from api.background.lag_history import KEPT, LagHistory
-from ingest.projection.health import Health
+from ingest.projection.lag import Health
 
 START = datetime(2026, 11, 22, 12, 0, 5, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from ingest.projection.prefetch import read_ahead
+from ingest.projection.advance import read_ahead
 
 
 def test_pieces_come_in_order_and_the_next_is_fetched_while_one_is_worked_on():

@@ -23,3 +23,9 @@ def test_steady_work_takes_half_of_the_time():
 
 def test_long_work_is_not_followed_by_a_long_rest():
     assert Pace(most_s=0.1).rest_s(0.0, 30.0) == pytest.approx(0.1)
+
+
+def test_steady_work_with_a_small_share_is_bounded_by_the_longest_rest():
+    pace = Pace(share=0.1, saved_s=0.0, most_s=0.25)
+    assert pace.rest_s(0.0, 0.01) == pytest.approx(0.1)
+    assert pace.rest_s(0.1, 0.4) == pytest.approx(0.25)
