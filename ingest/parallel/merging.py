@@ -118,4 +118,4 @@ def _settle(connection: duckdb.DuckDBPyConnection) -> None:
     folder.rename()
     if connection.execute("SELECT 1 FROM retraction LIMIT 1").fetchall():
         connection.execute("DELETE FROM voided")
-        Aggregates(connection).follow(0, measured=False, facts=False, retracted=True)
+        Aggregates(connection).follow(0, facts=False, retracted=True)

@@ -57,3 +57,8 @@ DELETE FROM standing WHERE subject IN (SELECT subject FROM changed WHERE measure
 
 -- name: keep
 INSERT INTO standing FROM merged ORDER BY subject;
+
+-- name: before
+SELECT subject, measurements, measured, first_position, last_position, epoch_us(newest), environment_position,
+    environment_fingerprint, genuine, genuine_position, genuine_event::VARCHAR, best, timed
+FROM standing;

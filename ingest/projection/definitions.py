@@ -14,7 +14,7 @@ from ingest.projection.statements import FOLD, INSERTS, STANDING, TABLES, VIEWS
 
 __all__ = ["definitions_digest"]
 
-_CODE = ("fold.py", "facts.py", "dimensions.py", "names.py")
+_CODE = ("fold.py", "facts.py", "small_batches.py", "dimensions.py", "names.py")
 
 
 def definitions_digest(upcasters: Upcasters) -> str:

@@ -6,7 +6,7 @@ DuckDB reads the JSON; what an event says again and again is looked up once for 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -17,7 +17,7 @@ from ingest.projection.dimensions import PARTS, Poison, check_metrics, part_row
 from ingest.projection.names import Names
 from ingest.projection.statements import FOLD
 
-__all__ = ["MEASURED", "TESTED", "Facts"]
+__all__ = ["MEASURED", "TESTED", "Facts", "Projected"]
 
 MEASURED = "assay.measurement.recorded.v1"
 TESTED = frozenset(("assay.measurement.failed.v1", "assay.test.reported.v1"))
@@ -46,12 +46,20 @@ Key = tuple[Any, ...]
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 
 
+class Projected(NamedTuple):
+    """The facts of a batch as they were read, its measurements as they were written, and whether environments are new."""
+
+    seen: pa.Table
+    measured: pa.Table | None
+    new_environments: bool
+
+
 class Facts:
     """Reads the facts of the registered `batch`, within the transaction of the Folder. Call `settle` or `undo` after it."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._known = {kind: _Memory() for kind in (*PARTS, "subject")}
+        self._known = {kind: _Memory() for kind in (*PARTS, "subject", "environment")}
 
     def settle(self) -> None:
         """Remember what was learnt: it is in the file now."""
@@ -63,15 +71,19 @@ class Facts:
         for memory in self._known.values():
             memory.undo()
 
-    def project(self, rows: int, types: frozenset[str], names: Mapping[str, Names]) -> bool:
-        """Write the rows, and register `measured`; return whether there is a context that was not seen before.
+    def project(
+        self, rows: int, types: frozenset[str], names: Mapping[str, Names], few: pa.Table | None = None
+    ) -> Projected:
+        """Write the rows of the facts; those of a small batch were read before, and are `few`.
 
         Raises Poison, which names the events and why they cannot be read.
         """
         connection = self._connection
-        seen = self._read(rows)
+        seen = few
+        if seen is None:
+            seen = self._read(rows)
+            self._check(seen)
         positions = seen.column("position").to_numpy()
-        self._check(seen)
         ids: dict[str, Codes] = {}
         codes: dict[str, tuple[Codes, int]] = {}
         learnt = False
@@ -80,24 +92,36 @@ class Facts:
             result, new = self._ids(kind, inverse, distinct, positions, names)
             ids[kind] = result[inverse]
             codes[kind] = inverse, len(distinct)
-            learnt |= new and kind == "context"
+            if new and kind == "context":
+                learnt = self._new_environments(distinct)
         subject = self._subjects(ids, codes, positions)
         keys = {
             "subject": pa.array(subject),
             "context": pa.array(ids["context"]),
             "judgement": pa.array(ids["judgement"]),
         }
+        measured = None
         if MEASURED in types:
             measured = _with(seen, keys)
             if types & TESTED:
                 measured = measured.filter(pc.equal(measured.column("type"), MEASURED))
             columns = ["position", "event_id", "time", "recorded_at", *keys, *_figures(seen)]
-            connection.register("measured", measured.select(columns))
-            connection.execute(FOLD["measurements"])
+            measured = measured.select(columns)
+            connection.from_arrow(measured).insert_into("measurement")
         if types & TESTED:
             connection.register("tested", pa.table({"position": seen.column("position"), **keys}))
             connection.execute(FOLD["tests"])
-        return learnt
+        return Projected(seen, measured, learnt)
+
+    def _new_environments(self, contexts: list[Key]) -> bool:
+        """Remember the texts of the environments, and return whether one of them was not seen before."""
+        place = PARTS["context"].sent.index("environment_sent")
+        memory = self._known["environment"]
+        texts = [(text,) for text in {context[place] for context in contexts} if text]
+        missing = memory.missing(texts)
+        for index in missing:
+            memory.learn(texts[index], 0)
+        return bool(missing)
 
     def _read(self, rows: int) -> pa.Table:
         """Return the facts of `rows` events, parts as text and figures typed."""

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from domain.events import DATA_TYPES, DELIVERY_OBSERVED, ENDPOINT_CHANGED, QUALITY_MEASURED, VARIANT_CREATED
 from domain.upcasting import UPCASTERS, Upcasters, upcast
 from ingest.projection.dimensions import Poison
-from ingest.projection.facts import MEASURED, TESTED, Facts
+from ingest.projection.facts import MEASURED, TESTED, Facts, Projected
 from ingest.projection.history import History
 from ingest.projection.names import Names, names_of
+from ingest.projection.small_batches import FEW, grown, read_few, standing_table
 from ingest.projection.statements import FOLD, INSERTS, STANDING, TABLES, VIEWS
 
 __all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Aggregates", "Folder", "Undone", "create"]
@@ -29,10 +30,19 @@ class Aggregates:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
 
-    def follow(self, first: int, *, measured: bool, facts: bool, retracted: bool) -> None:
-        """Count the batch that begins at position `first`: its measurements, and what its retractions void or restore."""
+    def follow(
+        self, first: int, projected: Projected | None = None, *, few: bool = False, facts: bool, retracted: bool
+    ) -> None:
+        """Count the batch that begins at position `first`: its measurements, and what its retractions void or restore.
+
+        The rows of `few` measurements, which nothing retracts, are added to those of their subjects in Python.
+        """
         connection = self._connection
         changed = False
+        measured = projected.measured if projected is not None else None
+        if few and projected is not None and measured is not None and not self._retracts(projected.seen):
+            self._count_few(measured, projected.seen)
+            return
         if retracted or (facts and self._any("retraction")):
             connection.execute(FOLD["voids"], {"low": 0 if retracted else first - 1})
             if self._any("changed"):
@@ -43,13 +53,35 @@ class Aggregates:
                 if self._any("undone"):
                     changed = True
                     connection.execute(FOLD["restore"])
-        if measured:
+        if measured is not None:
+            connection.register("measured", measured)
             self._count("live_of_batch", "forget")
         if changed and retracted:
             self._count("live_again", "forget_changed")
 
     def _any(self, table: str) -> bool:
         return bool(self._connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall())
+
+    def _retracts(self, seen: pa.Table) -> bool:
+        """Whether a retraction names one of the facts or their runs; asking is cheaper than planning what follows of it."""
+        if not self._any("retraction"):
+            return False
+        runs = [msgspec.json.decode(text) for text in seen.column("run_sent").unique().to_pylist()]
+        events = seen.column("event_id").to_pylist()
+        return bool(self._connection.execute(FOLD["naming"], {"runs": runs, "events": events}).fetchall())
+
+    def _count_few(self, measured: pa.Table, seen: pa.Table) -> None:
+        connection = self._connection
+        subjects = measured.column("subject").unique().to_pylist()
+        among = f"subject IN ({', '.join(map(str, subjects))})"
+        before = {
+            subject: tuple(row)
+            for subject, *row in connection.execute(f"{STANDING['before']} WHERE {among}").fetchall()
+        }
+        after = grown(measured, seen, before)
+        if before:
+            connection.execute(f"DELETE FROM standing WHERE {among}")
+        connection.from_arrow(standing_table(after)).insert_into("standing")
 
     def _count(self, live: str, forget: str) -> None:
         connection = self._connection
@@ -89,6 +121,7 @@ DATA_ERRORS = (
 
 _FACTS = TESTED | {MEASURED}
 _RETRACTED = "assay.measurement.retracted.v1"
+_WITH_ENVIRONMENT = {"assay.run.started.v1", "assay.hardware.described.v1"}
 _KERNELS = "assay.kernel.measured.v1"
 _VARIANTS = (VARIANT_CREATED, QUALITY_MEASURED, ENDPOINT_CHANGED, DELIVERY_OBSERVED)
 _OF_VARIANTS = ("variant", "quality_comparison", "endpoint_change", "delivery")
@@ -116,6 +149,7 @@ CHECKPOINT_AT = "256MB"
 """Each checkpoint writes the last row group of every table again: seldom is cheaper, and replaying so much takes a second."""
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
 _CHECKPOINT = "SELECT position, chain, log, epoch FROM projection"
+_COUNTED = "UPDATE event_type_count SET events = events + ?, last_position = ? WHERE type = ?"
 _MOVED = "UPDATE projection SET position = ?, event_id = ?, chain = ?, log = ?, epoch = ?"
 _LINKED = 1024
 """Positions for each of which the table `link` has one event."""
@@ -255,24 +289,26 @@ class Folder:
                 self.failed = batch.column("position")[-1].as_py()
                 raise Undone(str(poison)) from poison
             raise
-        rows = [{"position": position, "reason": reason[:500]} for position, reason in letters.items()]
-        connection.register("letter", pa.Table.from_pylist(rows, schema=_LETTER_SCHEMA))
-        connection.register("arrived", batch)
-        connection.register("batch", sound)
+        types = frozenset(sound.column("type").unique().to_pylist())
+        few = read_few(sound) if sound.num_rows <= FEW and types == {MEASURED} and not letters else None
+        if few is None:
+            self._show(batch, sound, letters)
         last = batch.slice(batch.num_rows - 1).select(["position", "event_id", "chain"]).to_pylist()[0]
         if not held:
             connection.begin()
             self._open = True
         try:
-            connection.execute(FOLD["counts"])
+            if few is None or not self._counted(few):
+                connection.register("arrived", batch)
+                connection.execute(FOLD["counts"])
             if last["position"] // _LINKED > self.reached // _LINKED:
+                connection.register("arrived", batch)
                 connection.execute(FOLD["links"], {"before": self.reached})
             if letters:
                 connection.execute(FOLD["dead_letters"])
-            types = frozenset(sound.column("type").unique().to_pylist())
             if types - _FACTS:
                 connection.execute(FOLD["moments"])
-            self._fold(types, sound, batch.column("position")[0].as_py())
+            self._fold(types, sound, batch.column("position")[0].as_py(), few)
             connection.execute(_MOVED, [last["position"], last["event_id"], last["chain"].hex(), *self.history])
         except BaseException as error:
             self._undo()
@@ -281,6 +317,19 @@ class Folder:
                 raise Undone(str(error)) from error
             raise
         self.reached, self._reached_chain = last["position"], last["chain"]
+
+    def _show(self, batch: pa.Table, sound: pa.Table, letters: Mapping[int, str]) -> None:
+        """Let the statements see the batch as it came and without its dead letters, and these."""
+        rows = [{"position": position, "reason": reason[:500]} for position, reason in letters.items()]
+        self._connection.register("letter", pa.Table.from_pylist(rows, schema=_LETTER_SCHEMA))
+        self._connection.register("arrived", batch)
+        self._connection.register("batch", sound)
+
+    def _counted(self, few: pa.Table) -> bool:
+        """Count the measurements, unless they are the first: a statement that may insert is planned for longer."""
+        values = [few.num_rows, few.column("position")[-1].as_py(), MEASURED]
+        ((rows,),) = self._connection.execute(_COUNTED, values).fetchall()
+        return bool(rows)
 
     def _sound(self, batch: pa.Table, letters: Mapping[int, str]) -> pa.Table:
         """Return the batch without the dead letters, in the newest versions."""
@@ -310,14 +359,16 @@ class Folder:
         rows = self._connection.execute(FOLD["malformed"]).fetchall()
         return [position for (position,) in rows if position not in letters]
 
-    def _fold(self, types: frozenset[str], sound: pa.Table, first: int) -> None:
+    def _fold(self, types: frozenset[str], sound: pa.Table, first: int, few: pa.Table | None) -> None:
         connection = self._connection
         if "assay.alias.declared.v1" in types:
             connection.execute(FOLD["aliases"])
             self._names = self._declared()
             self.rename()
-        new_context = bool(types & _FACTS) and self._facts.project(sound.num_rows, types, self._names)
-        if types & {"assay.run.started.v1", "assay.hardware.described.v1"} or new_context:
+        projected = self._facts.project(sound.num_rows, types, self._names, few) if types & _FACTS else None
+        if types & _WITH_ENVIRONMENT or (projected is not None and projected.new_environments):
+            if few is not None:
+                connection.register("batch", sound)
             connection.execute(FOLD["environments"])
         if types.intersection(_NAMING):
             posted = connection.execute(FOLD["posted"]).fetchall()
@@ -334,7 +385,8 @@ class Folder:
             connection.execute(FOLD["retractions"])
         self._standing.follow(
             first,
-            measured=MEASURED in types,
+            projected,
+            few=few is not None,
             facts=bool(types & {*_FACTS, _KERNELS, *_VARIANTS}),
             retracted=_RETRACTED in types,
         )

@@ -102,12 +102,6 @@ JOIN workload_part AS w ON met.workload_id = w.id
 JOIN execution_part AS x ON met.execution_id = x.id
 ORDER BY met.position;
 
--- name: measurements
-INSERT INTO measurement
-SELECT position, event_id::UUID, time, recorded_at, subject, context, judgement, * EXCLUDE (position, event_id, time, recorded_at,
-    subject, context, judgement)
-FROM measured;
-
 -- name: tests
 INSERT INTO test
 SELECT tested.position, event_id::UUID, time, recorded_at, subject, context,
@@ -120,6 +114,11 @@ FROM (
         "remedy": "VARCHAR", "checks": "JSON"}}').data AS d
     FROM batch WHERE type IN ('assay.test.reported.v1', 'assay.measurement.failed.v1')
 ) JOIN tested USING (position) ORDER BY tested.position;
+
+-- name: naming
+-- Retractions that name one of a few facts or their runs.
+SELECT 1 FROM retraction
+WHERE list_contains($runs, target_run_id) OR list_contains($events::UUID[], try_cast(target_event_id AS UUID)) LIMIT 1;
 
 -- name: voids
 -- Rows above `low` that a retraction names, one for each retraction. Plain joins on numbers: DuckDB 2.0 ends with an

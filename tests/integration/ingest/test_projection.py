@@ -174,7 +174,8 @@ def test_figures_that_are_whole_are_not_read_a_second_time(projection, append, b
     odd["data"]["metrics"]["acme_rate"] = 3.0
     few = build.measurement()
     few["data"]["metrics"] = {"peak_memory_bytes": 1024}
-    append([build.measurement(), few, odd])
+    # With a test among them, they are read by the statements.
+    append([build.measurement(), few, odd, build.test()])
     projection.catch_up()
     assert [json.loads(metrics).get("acme_rate") for metrics, _ in read] == [3.0]
 
