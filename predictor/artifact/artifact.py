@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -36,7 +36,7 @@ from predictor.kernels.kept import Kernels
 from predictor.kernels.profile import DeviceProfile, Place
 from predictor.learning.blend import FittedBlend
 from predictor.learning.few_shot import Few
-from predictor.learning.training import Trees
+from predictor.learning.training import NamedTexts, Trees
 from predictor.llm_serving.shipped import Serving
 from predictor.memory.kept import Memory
 
@@ -126,7 +126,7 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 def encode(card: Card, base: FittedBlend, others: Mapping[str, Trees] | None = None) -> tuple[bytes, str]:
     """Return the bytes of an artifact and their digest; the same card and base give the same bytes."""
     document = {"format": FORMAT, "card": msgspec.to_builtins(card), "trees": _texts(base, others or {})}
-    content = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    content = _compact(document)
     return content, digest_of(content)
 
 
@@ -138,10 +138,11 @@ def _texts(base: FittedBlend, others: Mapping[str, Trees]) -> dict[str, str]:
 
 def _parts(texts: Mapping[str, str]) -> tuple[FittedBlend, dict[str, Trees]]:
     parts: dict[str, dict[str, str]] = {"": {}}
-    for name, text in texts.items():
+    for name in texts:
         part, _, objective = name.rpartition("/")
-        parts.setdefault(part, {})[objective] = text
-    return FittedBlend.restored(parts.pop("")), {name: Trees(value) for name, value in parts.items()}
+        parts.setdefault(part, {})[objective] = name
+    base = FittedBlend.restored(NamedTexts(texts, parts.pop("")))
+    return base, {part: Trees(NamedTexts(texts, names)) for part, names in parts.items()}
 
 
 def digest_of(content: bytes) -> str:
@@ -162,6 +163,10 @@ def decode(content: bytes, digest: str) -> Predictor:
         texts = dict(document["trees"])
     except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise CorruptArtifact(f"not a predictor: {error}.", field="digest", remedy=_REMEDY) from error
+    return _predictor(card, texts, digest)
+
+
+def _predictor(card: Card, texts: Mapping[str, str], digest: str) -> Predictor:
     if card.features_version != FEATURES_VERSION or tuple(card.features) != FEATURES:
         raise CorruptArtifact(
             f"made for features version {card.features_version}, this is {FEATURES_VERSION}.",
@@ -175,19 +180,56 @@ def decode(content: bytes, digest: str) -> Predictor:
     return Predictor(card=card, base=base, digest=digest, others=others)
 
 
+class _Folder(msgspec.Struct, frozen=True, kw_only=True):
+    """`card.json` of a folder: an artifact without its trees, and the digests of what it is read from.
+
+    `digest` is that of the whole artifact, `card_digest` that of the card's bytes, `models` those of the packed files.
+    """
+
+    card: msgspec.Raw
+    card_digest: str
+    digest: str
+    format: int
+    models: dict[str, str]
+
+
+class PackedTexts(Mapping[str, str]):
+    """Texts in gzip by name, each unpacked when it is first read: no answer reads the trees of every route."""
+
+    def __init__(self, packed: Mapping[str, bytes]) -> None:
+        """Take the packed texts."""
+        self._packed = packed
+        self._texts: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        text = self._texts.get(name)
+        if text is None:
+            text = self._texts[name] = gzip.decompress(self._packed[name]).decode()
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
 def write_folder(folder: Path, card: Card, base: FittedBlend, others: Mapping[str, Trees] | None = None) -> str:
-    """Write an artifact as files that are kept in a repository: one gzip a model, the card readable. Return its digest."""
+    """Write an artifact as files that are kept in a repository: one gzip a model, and the card. Return its digest."""
     content, digest = encode(card, base, others)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("model_*.txt.gz"):
         old.unlink()
+    models: dict[str, str] = {}
     for name, text in _texts(base, others or {}).items():
-        with (folder / _file(name)).open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
+        path = folder / _file(name)
+        with path.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
             packed.write(text.encode())
+        models[name] = digest_of(path.read_bytes())
     document = json.loads(content)
-    document["models"] = sorted(document.pop("trees"))
-    document["digest"] = digest
-    (folder / "card.json").write_text(_readable(document) + "\n", encoding="utf-8", newline="\n")
+    del document["trees"]
+    document |= {"card_digest": digest_of(_compact(document["card"])), "digest": digest, "models": models}
+    (folder / "card.json").write_bytes(_compact(document) + b"\n")
     return digest
 
 
@@ -195,27 +237,27 @@ def _file(name: str) -> str:
     return f"model_{name.replace('/', '_')}.txt.gz"
 
 
-def _readable(document: dict[str, Any]) -> str:
-    """One member a line at the first two levels, so that a change can be read as a difference."""
-    lines = json.dumps(document, sort_keys=True, indent=1)
-    return lines if len(lines) < 100_000 else json.dumps(document, sort_keys=True, separators=(",", ":"))
+def _compact(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def read_folder(folder: Traversable) -> Predictor:
-    """Return the predictor in a folder that `write_folder` wrote; raises CorruptArtifact."""
+    """Return the predictor in a folder that `write_folder` wrote; raises CorruptArtifact.
+
+    The digests of the files are checked and not that of the artifact, for which every text would be unpacked.
+    """
     try:
-        document = json.loads(folder.joinpath("card.json").read_bytes())
-        digest = document.pop("digest")
-        names = document.pop("models")
-        document["trees"] = {
-            name: gzip.decompress(folder.joinpath(_file(name)).read_bytes()).decode() for name in names
-        }
-        content = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    except (OSError, EOFError, ValueError, KeyError) as error:
+        document = msgspec.json.decode(folder.joinpath("card.json").read_bytes(), type=_Folder)
+        packed = {name: folder.joinpath(_file(name)).read_bytes() for name in document.models}
+        card = msgspec.json.decode(document.card, type=Card)
+    except (OSError, msgspec.MsgspecError) as error:
         raise CorruptArtifact(
             f"the shipped predictor cannot be read: {error}.", field="digest", remedy=_REMEDY
         ) from error
-    return decode(content, digest)
+    digests = {name: digest_of(content) for name, content in packed.items()}
+    if digests != document.models or digest_of(bytes(document.card)) != document.card_digest:
+        raise CorruptArtifact("the predictor's files do not match their digests.", field="digest", remedy=_REMEDY)
+    return _predictor(card, PackedTexts(packed), document.digest)
 
 
 @cache

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predictor.features.table import Array, Matrix
-from predictor.learning.boosting import lightgbm
+from predictor.learning import boosting
+from predictor.learning.boosting import Forest
 
 __all__ = ["Difficulty", "cross_fitted"]
 
@@ -58,20 +59,20 @@ class Difficulty(msgspec.Struct, frozen=True):
             return cls("")
         beside = np.log((np.abs(errors) + FLOOR) / doubt)
         inputs = np.column_stack([values, doubt])
-        data = lightgbm.Dataset(inputs, beside - np.median(beside), params=SETTINGS)
-        return cls(lightgbm.train(SETTINGS, data, TREES).model_to_string())
+        data = boosting.lightgbm.Dataset(inputs, beside - np.median(beside), params=SETTINGS)
+        return cls(boosting.lightgbm.train(SETTINGS, data, TREES).model_to_string())
 
     def of(self, values: Matrix, doubt: Array) -> Array:
         """Return the difficulty of each row, above 0, in units of the doubt: for a usual row it is the doubt."""
         if not len(values) or not self.text:
             return doubt.copy()
-        predict = _booster(self.text).predict(np.column_stack([values, doubt]), num_threads=THREADS)
+        predict = _forest(self.text).predict(np.column_stack([values, doubt]))
         return np.asarray(np.exp(predict) * doubt, dtype=np.float64)
 
 
 @lru_cache(maxsize=16)
-def _booster(text: str) -> Any:
-    return lightgbm.Booster(model_str=text)
+def _forest(text: str) -> Forest:
+    return Forest(text)
 
 
 def cross_fitted(values: Matrix, doubt: Array, errors: Array, groups: Sequence[Any] | NDArray[Any]) -> Array:

@@ -26,7 +26,7 @@ from predictor.learning.machines import Machines
 from predictor.learning.method import Prediction
 from predictor.learning.nearest_residuals import Field
 from predictor.learning.single_thread import single_threaded
-from predictor.learning.training import Learner, Trees, fit_trees
+from predictor.learning.training import Learner, NamedTexts, Trees, fit_trees
 
 __all__ = ["LOCAL", "QUICK", "BlendMethod", "FittedBlend", "Local", "SoftwareKey"]
 
@@ -169,8 +169,8 @@ class FittedBlend:
         if tuple(document["work"]) != WORK or tuple(document["wide"]) != WIDE:
             raise ValueError("made with other features or other kinds of work")
         scales = Scales(mean=np.array(document["mean"]), spread=np.array(document["spread"]))
-        trees = {name: text for name, text in texts.items() if name != LOCAL and not name.startswith(LEFT)}
-        left = {name.removeprefix(LEFT): text for name, text in texts.items() if name.startswith(LEFT)}
+        trees = NamedTexts(texts, {name: name for name in texts if name != LOCAL and not name.startswith(LEFT)})
+        left = NamedTexts(texts, {name.removeprefix(LEFT): name for name in texts if name.startswith(LEFT)})
         local = {SoftwareKey(*place): Local.restored(value) for place, value in document["places"]}
         return cls(Trees(trees), scales, local, Trees(left) if left else None)
 

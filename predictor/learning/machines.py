@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from domain.errors import AssayError, ServiceUnavailable, UsageError
 from predictor.features.dataset import Row
 from predictor.features.features import FEATURES_VERSION
-from predictor.learning.boosting import lightgbm
+from predictor.learning import boosting
 
 __all__ = ["MachineList", "Machines", "joined", "machine_list"]
 
@@ -222,7 +222,7 @@ class Machines:
         parameters = {"tree_learner": "data", "num_machines": self.world, "pre_partition": True}
         try:
             return self._thread.submit(work, parameters).result()
-        except lightgbm.basic.LightGBMError as error:
+        except boosting.lightgbm.basic.LightGBMError as error:
             raise _unavailable(f"LightGBM on {self.own.name(self.own.rank)}: {error}.") from error
 
     def _agree(self, same: str) -> None:
@@ -247,7 +247,7 @@ class Machines:
         linked = self._thread.submit(self._network.set_network, ",".join(addresses), port, minutes, self.world)
         try:
             linked.result(timeout=LINK_S)
-        except (TimeoutError, lightgbm.basic.LightGBMError) as error:
+        except (TimeoutError, boosting.lightgbm.basic.LightGBMError) as error:
             raise _unavailable(
                 f"LightGBM on {self.own.name(self.own.rank)} could not connect to the others within {LINK_S:.0f} s."
             ) from error
@@ -296,7 +296,9 @@ def _free_port() -> int:
 def _stump() -> Any:
     """Return a booster to hold the network: LightGBM has it on no other object."""
     settings = {"verbose": -1, "min_data_in_leaf": 1, "min_data_in_bin": 1, "num_leaves": 2, "num_threads": 1}
-    return lightgbm.train(settings, lightgbm.Dataset(np.arange(8.0)[:, None], np.arange(8.0), params=settings), 1)
+    return boosting.lightgbm.train(
+        settings, boosting.lightgbm.Dataset(np.arange(8.0)[:, None], np.arange(8.0), params=settings), 1
+    )
 
 
 @contextlib.contextmanager
@@ -308,7 +310,7 @@ def joined(own: MachineList, version: str, position: int, lost: Lost, *, exact: 
     and an error of this machine ends the training of the others.
     """
     _require_port(own)
-    same = f"{version} {FEATURES_VERSION} {lightgbm.__version__} {','.join(own.machines)}"
+    same = f"{version} {FEATURES_VERSION} {boosting.lightgbm.__version__} {','.join(own.machines)}"
     meet = _gather if own.rank == 0 else _join
     machines = meet(own, _Message(rank=own.rank, same=same, position=position), lost, exact)
     try:

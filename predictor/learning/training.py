@@ -6,7 +6,7 @@ uses all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,14 @@ import numpy as np
 
 from predictor.features.features import FEATURES
 from predictor.features.table import Array, Matrix
-from predictor.learning.boosting import lightgbm
+from predictor.learning import boosting
+from predictor.learning.boosting import Forest
 
 if TYPE_CHECKING:
     from predictor.features.dataset import Row
     from predictor.learning.machines import Machines
 
-__all__ = ["LEARNERS", "Learner", "Trees", "fit_trees"]
+__all__ = ["LEARNERS", "Learner", "NamedTexts", "Trees", "fit_trees"]
 
 
 class Learner(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,21 +62,38 @@ THREADS = 1
 """With two, every barrier waits for the slower core: under load that was twenty times slower when measured."""
 
 
+class NamedTexts(Mapping[str, str]):
+    """Some texts of a mapping under other names; each is read when it is needed."""
+
+    def __init__(self, texts: Mapping[str, str], names: Mapping[str, str]) -> None:
+        """Take the texts, and the name among them of each name here."""
+        self._texts, self._names = texts, names
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[self._names[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 class Trees:
     """Fitted models as LightGBM text, by objective; predicts the mean of their log residuals."""
 
-    def __init__(self, texts: dict[str, str]) -> None:
+    def __init__(self, texts: Mapping[str, str]) -> None:
         """Take the texts; LightGBM reads them when the first prediction is asked for."""
         self.texts = texts
-        self._boosters: list[Any] | None = None
+        self._forests: list[Forest] | None = None
 
     def predict(self, values: Matrix) -> Array:
         """Return log(time / roofline time) of each row of features."""
         if not len(values):
             return np.zeros(0)
-        if self._boosters is None:
-            self._boosters = [lightgbm.Booster(model_str=self.texts[name]) for name in sorted(self.texts)]
-        each = [booster.predict(values, num_threads=THREADS) for booster in self._boosters]
+        if self._forests is None:
+            self._forests = [Forest(self.texts[name]) for name in sorted(self.texts)]
+        each = [forest.predict(values) for forest in self._forests]
         return np.asarray(np.mean(each, axis=0), dtype=np.float64)
 
 
@@ -99,10 +117,10 @@ def fit_trees(
 
     def fitted(learner: Learner, distributed: dict[str, Any]) -> str:
         parameters = learner.parameters(threads) | distributed
-        data = lightgbm.Dataset(
+        data = boosting.lightgbm.Dataset(
             values, residual, feature_name=list(names[: values.shape[1]]), params=parameters, free_raw_data=True
         )
-        return _lean(lightgbm.train(parameters, data, learner.trees).model_to_string())
+        return _lean(boosting.lightgbm.train(parameters, data, learner.trees).model_to_string())
 
     texts: dict[str, str] = {}
     for learner in learners:
