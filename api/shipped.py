@@ -1,6 +1,7 @@
 """Answers without a log: the published measurements and the predictor that ship, read from one file of tables.
 
-The application has the routes that read, and no others; it runs in the process that asks (`assay.offline`).
+The application has the routes that read, and no others; it runs in the process that asks (`assay.offline`). Questions
+that need nothing of it are answered without it, because its web framework takes longer to load than they do.
 """
 
 from __future__ import annotations
@@ -9,20 +10,26 @@ import contextlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-from litestar import Litestar, Request
+import msgspec
 
-from api.http.problems import EXCEPTION_HANDLERS
-from api.http.response_cache import ResponseCache
+from domain import spans
+from domain.answers import answer_bytes
 from domain.errors import NotFound, PartMissing, ProjectionBehind, UsageError
-from ingest.projection import Tables
+from ingest.projection import Tables, rows
 from ingest.projection.history import History
+from predictor.answering.question import PredictQuestion, Question
 from predictor.answering.table_cache import Reading, Readings
 from predictor.live.answerer import LiveAnswerer
 
-__all__ = ["REMEDY", "ShippedContainer", "create_shipped_app"]
+if TYPE_CHECKING:
+    from litestar import Litestar, Request
+
+    from api.http.response_cache import ResponseCache
+
+__all__ = ["REMEDY", "ShippedContainer", "create_shipped_app", "quick_answer"]
 
 REMEDY = "Start a service: `assay up` (it needs the extra `service`: pip install 'assay-bench[service]')."
 _SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "autoinstall_known_extensions": False}
@@ -83,9 +90,15 @@ class ShippedContainer:
     def __init__(self, path: Path) -> None:
         self.projection = TableFile(path)
         self.answerer = LiveAnswerer(self.projection.cursor, _no_artifact)
-        self.answered = ResponseCache()
         self.arrivals = NoArrivals()
         self._readings = Readings()
+
+    @cached_property
+    def answered(self) -> ResponseCache:
+        """Answers that were given before."""
+        from api.http.response_cache import ResponseCache
+
+        return ResponseCache()
 
     def close(self) -> None:
         """Close the file."""
@@ -123,8 +136,34 @@ async def _without_token(request: Request[Any, Any, Any]) -> None:
     request.state.token = None
 
 
-def create_shipped_app(path: Path) -> Litestar:
-    """Return the application over the file of tables at `path`; close `app.state.parts` after use."""
+def quick_answer(container: ShippedContainer, path: str, content: bytes) -> bytes | None:
+    """Return the body with which `POST path` answers a recommendation or a prediction, None where the application has to.
+
+    That is whatever is refused, recorded or asked as of a position: the routes of the application say what is wrong with it.
+    """
+    answerer = container.answerer
+    try:
+        with rows.as_lists():
+            if path == "/v1/recommendations":
+                question = msgspec.json.decode(content, type=Question)
+                return answer_bytes(answerer.recommend(question)) if _is_plain(question) else None
+            if path == "/v1/predictions":
+                asked = msgspec.json.decode(content, type=PredictQuestion)
+                return answer_bytes(answerer.predict(asked)) if _is_plain(asked) else None
+    except Exception:
+        return None
+    return None
+
+
+def _is_plain(question: Question | PredictQuestion) -> bool:
+    return not question.record and question.as_of is None and not spans.active()
+
+
+def create_shipped_app(container: ShippedContainer) -> Litestar:
+    """Return the application over the tables of a container."""
+    from litestar import Litestar
+
+    from api.http.problems import EXCEPTION_HANDLERS
     from api.routes import (
         answers,
         comparisons,
@@ -154,5 +193,5 @@ def create_shipped_app(path: Path) -> Litestar:
         logging_config=None,
         openapi_config=None,
     )
-    app.state.parts = ShippedContainer(path)
+    app.state.parts = container
     return app

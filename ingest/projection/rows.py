@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
@@ -10,7 +12,9 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["Rows", "fetched", "is_table", "joined"]
+__all__ = ["Rows", "as_lists", "fetched", "is_table", "joined"]
+
+_LISTS = ContextVar("lists", default=False)
 
 
 class Rows:
@@ -64,6 +68,16 @@ class Column:
         return self._values
 
 
+@contextmanager
+def as_lists() -> Iterator[None]:
+    """Have the block read lists, as without pyarrow: one answer is given sooner than pyarrow and pandas are loaded."""
+    token = _LISTS.set(True)
+    try:
+        yield
+    finally:
+        _LISTS.reset(token)
+
+
 def fetched(relation: duckdb.DuckDBPyRelation) -> pa.Table:
     """Return the rows of a statement: a `pyarrow.Table`, or `Rows` where pyarrow is not installed."""
     if _has_arrow():
@@ -87,8 +101,12 @@ def is_table(value: Any) -> TypeGuard[pa.Table]:
     return hasattr(value, "to_pylist")
 
 
-@cache
 def _has_arrow() -> bool:
+    return not _LISTS.get() and _can_import_arrow()
+
+
+@cache
+def _can_import_arrow() -> bool:
     try:
         import pyarrow  # noqa: F401
     except ImportError:

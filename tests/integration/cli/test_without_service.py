@@ -11,10 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from api.shipped import ShippedContainer, quick_answer
 from assay.cli import run
-from assay.offline import shipped_client
+from assay.offline import InProcess, shipped_client
 from domain.errors import PartMissing
 from ingest.evidence.tables import unpacked
 from runner.spool.spool import Spool
@@ -109,6 +113,64 @@ def test_the_base_installation_answers_as_a_service_with_what_ships(
         capsys.readouterr()
         assert run([*words, "--json", "--server", fresh.url]) == 0
         assert timeless(answer) == timeless(json.loads(capsys.readouterr().out)), words
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ShippedContainer, httpx.Client]]:
+    """What ships, and its application alone, which answers every request."""
+    container = ShippedContainer(unpacked(tmp_path_factory.mktemp("shipped")))
+    application = InProcess(container)
+    every = httpx.MockTransport(lambda request: application.by_the_application(request, request.read()))
+    with httpx.Client(base_url="http://shipped", transport=every) as client:
+        yield container, client
+    container.close()
+
+
+DEVICES = st.lists(st.sampled_from(["nvidia-l4", "apple-m2-ultra-gpu", "intel-xeon-2c"]), min_size=1, max_size=2)
+MODELS = st.sampled_from(["bert-base-uncased", "microsoft/resnet-50", "meta-llama/Llama-3.1-8B", "acme/unknown"])
+RECOMMENDED = st.fixed_dictionaries(
+    {"model": MODELS, "hardware": DEVICES},
+    optional={
+        "objective": st.sampled_from(["cost", "throughput", {"latency": 0.5, "cost": 0.5}, "beauty"]),
+        "batch_sizes": st.sampled_from([[1], [1, 8], [0]]),
+        "max_latency_ms": st.sampled_from([5.0, 1e6, -1.0]),
+        "percentile": st.sampled_from(["p50", "p95", "p42"]),
+        "as_of": st.sampled_from([0, 10**9, "no such name"]),
+        "record": st.just(True),
+    },
+)
+PREDICTED = st.fixed_dictionaries(
+    {"model": MODELS, "hardware": st.sampled_from(["nvidia-l4", "no-such-device"]), "platform": st.just("cuda")},
+    optional={"precision": st.sampled_from(["fp16", "fp0"]), "batch_size": st.sampled_from([1, 32, 0])},
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    asked=RECOMMENDED.map(lambda body: ("recommendations", body)) | PREDICTED.map(lambda body: ("predictions", body))
+)
+def test_an_answer_without_the_application_is_the_one_that_it_gives(
+    asked: tuple[str, dict[str, Any]], shipped: tuple[ShippedContainer, httpx.Client]
+) -> None:
+    noun, body = asked
+    container, client = shipped
+    content = json.dumps(body).encode()
+    answer = client.post(f"/v1/{noun}", content=content, headers={"Content-Type": "application/json"})
+    quick = quick_answer(container, f"/v1/{noun}", content)
+    # What is refused is refused by the application.
+    assert quick == (answer.content if answer.status_code == 200 and "as_of" not in body else None)
+
+
+def test_a_question_loads_neither_a_web_framework_nor_what_trains(base: dict[str, str]) -> None:
+    heavy = ("litestar", "lightgbm", "scipy", "narwhals", "asyncio")
+    words = [["recommend", "bert-base-uncased", "--hardware", "nvidia-l4"]]
+    loaded = f"import sys\nsys.stderr.write(repr({{*{heavy!r}}} & set(sys.modules)))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING + loaded],
+        cwd=ROOT, env=base, input=json.dumps(words), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)[0][0] == 0
+    assert done.stderr.splitlines()[-1] == "set()"
 
 
 def test_an_answer_that_is_to_be_recorded_asks_for_a_service(tmp_path: Path) -> None:
