@@ -68,8 +68,9 @@ def reading(server: str | None, token: str | None = None) -> Iterator[Client]:
             home = find_home()
         except UsageError:
             home = None
-    if server or (home is not None and (running(home) or _keeps_a_log(home))):
-        with connected(server, token) as client:
+    service = None if server or home is None else running(home)
+    if server or service is not None or (home is not None and _keeps_a_log(home)):
+        with connected(server or (None if service is None else service.url), token) as client:
             yield client
         return
     with shipped_client(home.cache if home is not None else None) as client:

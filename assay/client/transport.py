@@ -63,9 +63,14 @@ def patience(otherwise: float) -> float:
 
 
 def authorities(server: str) -> ssl.SSLContext | bool:
-    """Return whom to trust for a server: the authorities in SSL_CERT_FILE or SSL_CERT_DIR, else those that httpx ships."""
+    """Return whom to trust for a server: the authorities in SSL_CERT_FILE or SSL_CERT_DIR, else those that httpx ships.
+
+    For a server that is asked in plain HTTP it is nobody: certificates are not read, which takes as long as an answer.
+    """
     file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
-    if not server.startswith("https:") or not (file or folder):
+    if not server.startswith("https:"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if not (file or folder):
         return True
     try:
         return ssl.create_default_context(cafile=file, capath=folder)

@@ -31,6 +31,7 @@ _NOISE = frozenset(
         "edition",
     )
 )
+_COUNTED = frozenset(("core", "cores", "gen"))
 _PHRASES = (("tensor", "core", "gpu"), ("tensor", "core"), ("graphics", "card"))
 _VENDOR_OF = {
     **dict.fromkeys(("tesla", "geforce", "quadro", "rtx", "gtx", "titan", "jetson"), "nvidia"),
@@ -77,6 +78,8 @@ def _pass(words: list[str]) -> list[str]:
 
 def _without_phrase(words: list[str], phrase: tuple[str, ...]) -> list[str]:
     size = len(phrase)
+    if phrase[0] not in words:
+        return words
     for at in range(1, len(words) - size + 1):
         if tuple(words[at : at + size]) == phrase:
             return words[:at] + words[at + size :]
@@ -85,6 +88,8 @@ def _without_phrase(words: list[str], phrase: tuple[str, ...]) -> list[str]:
 
 def _without_pairs(words: list[str]) -> list[str]:
     """Drop "96 core", "sixteen cores" and "12th gen"."""
+    if _COUNTED.isdisjoint(words):
+        return words
     for at, (first, second) in enumerate(pairwise(words)):
         counted = at > 0 and second in ("core", "cores") and _COUNT.fullmatch(first)
         if counted or (second == "gen" and _ORDINAL.fullmatch(first)):
