@@ -100,14 +100,14 @@ def trace_from_row(row: Mapping[str, Any]) -> Trace:
                 "parameters": row["parameters"],
             },
             "workload": {
-                **json.loads(row["workload"] or "{}"),
+                **msgspec.json.decode(row["workload"] or "{}"),
                 "mode": row["mode"],
                 "phase": row["phase"],
                 "image_size": row["image_size"],
                 "sequence_length": row["sequence_length"],
             },
-            "operators": json.loads(row["operators"]),
-            "totals": json.loads(row["totals"]),
+            "operators": msgspec.json.decode(row["operators"]),
+            "totals": msgspec.json.decode(row["totals"]),
         }
     )
 

@@ -8,7 +8,6 @@ of serving alone: their times hold a queue, a network and other requests, and th
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -293,8 +292,10 @@ _OF_METRICS = (
 
 def _object(value: Any) -> dict[str, Any]:
     """A JSON column comes as text, an event's member as it is."""
+    if not value or value == "{}":
+        return {}
     if isinstance(value, str):
-        value = json.loads(value)
+        value = msgspec.json.decode(value)
     return {name: item for name, item in (value or {}).items() if item is not None}
 
 

@@ -72,7 +72,12 @@ def trace_from_data(data: Mapping[str, Any]) -> Trace:
     rows = [row for row in data["operators"] if row["count"] > 0]
 
     def column(name: str) -> Array:
-        return np.array([_side(row.get(name)) for row in rows], dtype=np.float64)
+        return np.fromiter((row.get(name) or 0.0 for row in rows), dtype=np.float64, count=len(rows))
+
+    def sides(name: str) -> Array:
+        return np.array([_side(value) if (value := row.get(name)) else 0.0 for row in rows], dtype=np.float64)
+
+    written = column("write_elements")
 
     return Trace(
         model=model["id"],
@@ -91,12 +96,12 @@ def trace_from_data(data: Mapping[str, Any]) -> Trace:
         class_index=np.array([_CLASS_INDEX.get(row["class"], len(_CLASS_INDEX) - 1) for row in rows], dtype=np.intp),
         count=column("count"),
         flops=column("flops"),
-        activations=column("read_elements") + column("write_elements"),
+        activations=column("read_elements") + written,
         weights=column("weight_elements"),
-        written=column("write_elements"),
+        written=written,
         inner=column("inner"),
-        kernel=column("kernel"),
-        stride=column("stride"),
+        kernel=sides("kernel"),
+        stride=sides("stride"),
         groups=column("groups"),
     )
 
