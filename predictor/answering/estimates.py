@@ -307,7 +307,7 @@ def _predicted(
         bare = predictor.base.predict(table.take(here))
         residual[here] = bare.residual
         levels = np.array([bases[index].level for index in here])
-        for level in np.unique(levels).tolist():
+        for level in sorted(set(levels.tolist())):
             at = levels == level
             width[here[at]] *= predictor.difficulty(level, table.values[here[at]], bare.difficulty[at])
     for here, corrected in _corrected(table, bases, siblings, general, places):
@@ -317,7 +317,7 @@ def _predicted(
     if len(here) and predictor.general is not None:
         residual[here], values = general.of(places[here])
         levels = np.array([bases[index].level for index in here])
-        for level in np.unique(levels).tolist():
+        for level in sorted(set(levels.tolist())):
             at = levels == level
             width[here[at]] *= predictor.general_difficulty(level, values[at])
     here = _those(bases, lambda base: base.method == "few" and not base.parts)

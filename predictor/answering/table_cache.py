@@ -14,8 +14,8 @@ __all__ = ["Reading", "Readings"]
 POSITIONS = 4
 KEPT = 256
 """Readings of a position; one is of a model, a device or the whole."""
-LINES = 10_000
-"""Lines of the lists that are kept of a position; an option is about a kilobyte."""
+LINES = 25_000
+"""Lines of the lists that are kept of a position; an option is about a kilobyte, and a question about every device has 11,000."""
 T = TypeVar("T")
 S = TypeVar("S", bound=tuple[Sequence[Any], ...])
 

@@ -123,7 +123,7 @@ class Correction:
         errors, scores = np.zeros(len(left)), np.zeros(len(left))
         pull = self._inverse @ left
         own = self._solved_by_weight[0][1].noise
-        for name in np.unique(self.kin.architecture):
+        for name in sorted(set(self.kin.architecture.tolist())):
             out = np.flatnonzero(self.kin.architecture == name)
             block = np.linalg.inv(self._inverse[np.ix_(out, out)])
             errors[out] = block @ pull[out]
