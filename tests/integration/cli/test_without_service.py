@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from api.shipped import ShippedContainer, quick_answer
@@ -131,20 +131,26 @@ MODELS = st.sampled_from(["bert-base-uncased", "microsoft/resnet-50", "meta-llam
 RECOMMENDED = st.fixed_dictionaries(
     {"model": MODELS, "hardware": DEVICES},
     optional={
-        "objective": st.sampled_from(["cost", "throughput", {"latency": 0.5, "cost": 0.5}, "beauty"]),
-        "batch_sizes": st.sampled_from([[1], [1, 8], [0]]),
-        "max_latency_ms": st.sampled_from([5.0, 1e6, -1.0]),
-        "percentile": st.sampled_from(["p50", "p95", "p42"]),
-        "as_of": st.sampled_from([0, 10**9, "no such name"]),
-        "record": st.just(True),
+        "objective": st.sampled_from(["cost", "throughput", {"latency": 0.5, "cost": 0.5}]),
+        "batch_sizes": st.sampled_from([[1], [1, 8]]),
+        "max_latency_ms": st.sampled_from([5.0, 1e6]),
+        "percentile": st.sampled_from(["p50", "p95"]),
+        "per_hardware": st.booleans(),
     },
 )
+PLAIN = {"model": "bert-base-uncased", "hardware": ["nvidia-l4"]}
 PREDICTED = st.fixed_dictionaries(
     {"model": MODELS, "hardware": st.sampled_from(["nvidia-l4", "no-such-device"]), "platform": st.just("cuda")},
     optional={"precision": st.sampled_from(["fp16", "fp0"]), "batch_size": st.sampled_from([1, 32, 0])},
 )
 
 
+@example(asked=("recommendations", {**PLAIN, "record": True}))
+@example(asked=("recommendations", {**PLAIN, "as_of": 0}))
+@example(asked=("recommendations", {**PLAIN, "as_of": "no such name"}))
+@example(asked=("recommendations", {**PLAIN, "objective": "beauty"}))
+@example(asked=("recommendations", {**PLAIN, "batch_sizes": [0]}))
+@example(asked=("recommendations", {**PLAIN, "no such member": 1}))
 @settings(max_examples=25, deadline=None)
 @given(
     asked=RECOMMENDED.map(lambda body: ("recommendations", body)) | PREDICTED.map(lambda body: ("predictions", body))
