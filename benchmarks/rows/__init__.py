@@ -20,6 +20,7 @@ from benchmarks.rows.model_server import model_server
 from benchmarks.rows.ordering_lock import ordering_lock
 from benchmarks.rows.projection import projection
 from benchmarks.rows.rebuild import parallel_rebuild, rebuild
+from benchmarks.rows.recommending import recommending
 from benchmarks.rows.results_logged import results_logged
 from benchmarks.rows.startup import startup
 from benchmarks.rows.stored_bytes import stored_bytes
@@ -38,6 +39,7 @@ ROWS: dict[str, Row] = {
     "projection": projection,
     "visible": visible,
     "stored_bytes": stored_bytes,
+    "recommending": recommending,
     "limits": limits,
     "idle_worker": idle_worker,
     "model_server": model_server,

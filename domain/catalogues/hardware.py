@@ -210,6 +210,9 @@ def find(name: str) -> HardwareSpec | None:
     called) gives that slice: rates and bandwidth by its share of the cores, marked as derived; memory and power, which a
     share does not decide, None.
     """
+    # Most names are ids, for which nobody's aliases need to be read.
+    if name in catalogue():
+        return catalogue()[name]
     wanted = slug(name)
     existing = _entry(wanted)
     if existing is not None:

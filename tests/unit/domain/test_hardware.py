@@ -463,3 +463,9 @@ def test_the_page_s_table_of_counts_is_true():
     for label, specs in groups.items():
         statuses = Counter(figure.status for spec in specs for figure in spec.figures().values())
         assert rows[label] == (len(specs), statuses["sourced"], statuses["derived"], statuses["unverified"]), label
+
+
+def test_an_id_means_its_entry_by_every_way_of_looking_it_up():
+    for name, spec in catalogue().items():
+        # A blank goes the long way.
+        assert find(name) is find(f"{name} ") is spec
