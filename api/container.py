@@ -6,8 +6,8 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ingest.projection import Tables
     from ingest.projection.divergence import Divergence
     from ingest.projection.projector import Projection
+    from ingest.projection.snapshot_reader import Memory
     from predictor.live.answerer import LiveAnswerer
     from predictor.live.drift import Drift
 
@@ -119,13 +120,17 @@ class Container:
         self._projection: Projection | None = None
         self._answerer: LiveAnswerer | None = None
         self._examinations: Examinations | None = None
+        self._memory: Memory | None = None
         if settings.projects:
             from api.alerts.outbox import Outbox
             from api.alerts.routes_file import RoutesFile, routes_path
             from api.background.lag_history import LagHistory
             from api.background.table_copies import Snapshots
+            from api.reads.comparison_rows import KEPT_COLUMNS
             from api.reads.examinations import Examinations
+            from ingest.projection.best_rows import BestRows
             from ingest.projection.projector import Projection
+            from ingest.projection.snapshot_reader import Memory
             from predictor.live.answerer import LiveAnswerer
 
             self._outbox = Outbox(database.url, RoutesFile(routes_path(settings.home)))
@@ -134,6 +139,7 @@ class Container:
             self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
             self.minutes = LagHistory(self._projection.health)
             self._examinations = Examinations()
+            self._memory = Memory(BestRows(KEPT_COLUMNS))
 
     @property
     def projection(self) -> Projection:
@@ -254,9 +260,12 @@ class Container:
             position = tables.position
         return self.snapshots.at(self.projection, position, needed)
 
-    def tables(self, as_of: int | None) -> Any:
-        """Return the context manager of Tables over one unmoving state."""
-        return self.projection.tables(as_of)
+    @contextmanager
+    def tables(self, as_of: int | None) -> Iterator[Tables]:
+        """Give Tables over one unmoving state, with what is kept of the newest in memory."""
+        with self.projection.tables(as_of) as tables:
+            tables.memory = self._memory
+            yield tables
 
     def kept(self, tables: Tables) -> Reading:
         """Return what was read of these tables in this state before, for whatever many answers begin with."""

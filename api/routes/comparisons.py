@@ -17,6 +17,7 @@ from api.reads.comparison_rows import (
     LOAD,
     RANKED_BY,
     SPEEDUP,
+    STAGES,
     Per,
     compared_row,
     counted,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["require_model", "router"]
 
-_STAGES = ("forward_ms", "loss_ms", "backward_ms", "optimizer_ms")
-"""What a step of training is made of."""
 Batch = Annotated[int | None, QueryParameter(ge=1, le=2**31 - 1)]
 Ranking = Annotated[
     str, QueryParameter(max_length=100, description=f"What orders the rows and marks the best: {', '.join(RANKED_BY)}.")
@@ -225,8 +224,8 @@ def _in_both(container: Container, tables: Tables, model: str) -> tuple[list[Row
     """Return a model's rows of both modes with their stages, and their pairs; read once for a state of the tables."""
 
     def read() -> tuple[list[Row], list[Row]]:
-        result = tables.view("best_measurements", {"model": model}, columns=(*COLUMNS, *_STAGES)).to_pylist()
-        rows = [{**compared_row(row), "stages": {stage: row[stage] for stage in _STAGES}} for row in result]
+        result = tables.view("best_measurements", {"model": model}, columns=(*COLUMNS, *STAGES)).to_pylist()
+        rows = [{**compared_row(row), "stages": {stage: row[stage] for stage in STAGES}} for row in result]
         return rows, _pairs(rows)
 
     return container.kept(tables).lists(("modes", model), read)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
+from ingest.projection.best_rows import BestRows, Snapshot
 from ingest.projection.history import History
 from ingest.projection.names import Names, names_of
-from ingest.projection.rows import fetched, joined
+from ingest.projection.rows import fetched, joined, with_values
 from ingest.projection.time_travel import POSTED, state_at, views_at
 from ingest.projection.view_queries import (
     CONTEXT,
@@ -27,7 +28,7 @@ from ingest.projection.view_queries import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Filter", "State"]
+__all__ = ["Filter", "Memory", "State"]
 
 Filter = str | int | bool | Sequence[str] | Sequence[int] | None
 _STRETCH = 10_000
@@ -35,6 +36,7 @@ _STRETCH = 10_000
 _MANY_A_POSITION = {"kernels": 65536}
 """Views with many rows a position, and how many keys each position has."""
 _NEXT_TIMING = "SELECT min(timing_id) FROM main.kernel WHERE timing_id > ?"
+_SNAPSHOT = "SELECT current_database(), log, epoch, position FROM main.projection"
 _NOW = """
 SELECT (SELECT max_by(digest, position) FROM (
         SELECT digest, position FROM main.predictor WHERE accepted UNION ALL SELECT digest, position FROM main.predictor_choice)),
@@ -46,7 +48,15 @@ class _Now(NamedTuple):
     """What many answers begin with, asked for at once: each statement costs a millisecond."""
 
     predictor: str | None
-    aliases: list[tuple[str, str, str]]
+    names: dict[str, Names]
+
+
+class Memory:
+    """What readers of the newest state share: its names, its predictor in force, and best rows."""
+
+    def __init__(self, best_rows: BestRows) -> None:
+        self.best_rows = best_rows
+        self.now: tuple[Snapshot, _Now] | None = None
 
 
 class State:
@@ -59,7 +69,9 @@ class State:
     def __init__(self, cursor: duckdb.DuckDBPyConnection, as_of: int | None = None) -> None:
         self.cursor = cursor
         self.as_of = as_of
-        self._aliases: dict[int | None, dict[str, Names]] = {}
+        self.memory: Memory | None = None
+        """What is read again and again and changes seldom; without it everything is read from the tables."""
+        self._aliases: dict[int, dict[str, Names]] = {}
 
     @property
     def position(self) -> int:
@@ -70,18 +82,19 @@ class State:
     @property
     def checkpoint(self) -> int:
         """The position that the tables have reached, whatever is asked of them."""
-        return self._projected[0]
+        return self.snapshot.position
 
     @property
     def history(self) -> str:
         """Which log, in which epoch, the tables tell of: positions name one state only within it."""
-        return str(self._projected[1])
+        return self.snapshot.history
 
     @functools.cached_property
-    def _projected(self) -> tuple[int, History]:
+    def snapshot(self) -> Snapshot:
+        """Which state the tables are in, whatever is asked of them."""
         # By itself, because an answer whose readings are kept asks for nothing else: a fifth of `_now`.
-        ((position, log, epoch),) = self.cursor.execute("SELECT position, log, epoch FROM main.projection").fetchall()
-        return int(position), History(log, epoch)
+        ((file, log, epoch, position),) = self.cursor.execute(_SNAPSHOT).fetchall()
+        return Snapshot(file, str(History(log, epoch)), position)
 
     def resolve(self, kind: str, name: str, as_of: int | None = None) -> str:
         """Return the canonical id that a `model` or `hardware` name stands for; an unknown one stands for itself."""
@@ -137,6 +150,10 @@ class State:
         """
         at = self._at(as_of)
         page = Page(after=after, upto=None, limit=limit, offset=offset, descending=descending)
+        if name == "best_measurements" and at is None and page == Page():
+            rows = self._best(filters or {}, columns)
+            if rows is not None:
+                return rows
         lies_in_order = name in FACTS and name != "best_measurements" and (not filters or descending)
         if limit is None or offset or not (lies_in_order or name in _MANY_A_POSITION):
             return self._read(name, filters or {}, columns, page, at)
@@ -157,6 +174,25 @@ class State:
             low, high, span = (low, above, 8 * span) if descending else (upto, high, 8 * span)
             if limit <= 0 or low >= high:
                 return joined(pieces)
+
+    def _best(self, filters: Mapping[str, Filter], columns: Sequence[str] | None) -> pa.Table | None:
+        """Return best rows of some models from memory; None where it does not keep what is asked for."""
+        memory, supplied = self.memory, {key: value for key, value in filters.items() if value is not None}
+        models = supplied.pop("model", None)
+        if memory is None or not models or columns is None:
+            return None
+        best_rows = memory.best_rows
+        if not set(best_rows.columns).issuperset((*columns, *map(column, supplied))):
+            return None
+
+        def read(names: Sequence[str]) -> pa.Table:
+            return self._read("best_measurements", {"model": names}, best_rows.columns, Page(), None)
+
+        # A filter asks whether the best row has a value: not for the best of those that have it.
+        wanted = {column(key): self._among(key, value, None) for key, value in supplied.items()}
+        read_columns = list(dict.fromkeys((*columns, *wanted, "position")))
+        rows = best_rows.of_models(self.snapshot, self._among("model", models, None), read_columns, self.cursor, read)
+        return None if rows is None else with_values(rows, wanted).select(columns)
 
     def newest_each(
         self,
@@ -227,33 +263,41 @@ class State:
 
     @functools.cached_property
     def _now(self) -> _Now:
-        (result,) = self.cursor.execute(_NOW).fetchall()
-        return _Now(*result)
+        memory = self.memory
+        if memory is not None and memory.now is not None and memory.now[0] == self.snapshot:
+            return memory.now[1]
+        ((predictor, aliases),) = self.cursor.execute(_NOW).fetchall()
+        now = _Now(predictor, names_of(aliases))
+        if memory is not None:
+            memory.now = (self.snapshot, now)
+        return now
 
     def _conditions(self, filters: Mapping[str, Filter], at: int | None) -> tuple[list[str], list[Any]]:
         conditions: list[str] = []
         values: list[Any] = []
-        names = self._names(at) if filters.get("model") or filters.get("hardware") else {}
         for name, wanted in filters.items():
             if wanted is None:
                 continue
-            among: list[Any] = [wanted] if isinstance(wanted, str | int | bool) else list(wanted)
-            if name in names:
-                # Names of one thing are one name: DuckDB looks for a single one where rows lie, and for several in all rows.
-                among = list(dict.fromkeys(names[name].resolve(item) for item in among))
+            among = self._among(name, wanted, at)
             conditions.append(f'"{column(name)}" IN ({", ".join("?" * len(among))})' if among else "false")
             values.extend(among)
         return conditions, values
 
+    def _among(self, name: str, wanted: str | int | bool | Sequence[Any], at: int | None) -> list[Any]:
+        """Return the values that a filter is for; of models and hardware their canonical ids."""
+        among: list[Any] = [wanted] if isinstance(wanted, str | int | bool) else list(wanted)
+        if among and name in ("model", "hardware"):
+            # Names of one thing are one name: DuckDB looks for a single one where rows lie, and for several in all rows.
+            names = self._names(at)[name]
+            among = list(dict.fromkeys(names.resolve(item) for item in among))
+        return among
+
     def _names(self, at: int | None) -> dict[str, Names]:
+        if at is None:
+            return self._now.names
         if at not in self._aliases:
-            self._aliases[at] = names_of(
-                self._now.aliases
-                if at is None
-                else self.cursor.execute(
-                    f"SELECT kind, alias, canonical FROM main.alias WHERE position <= {at} ORDER BY position"
-                ).fetchall()
-            )
+            statement = "SELECT kind, alias, canonical FROM main.alias WHERE position <= ? ORDER BY position"
+            self._aliases[at] = names_of(self.cursor.execute(statement, [at]).fetchall())
         return self._aliases[at]
 
     def _renamed(self, at: int) -> dict[str, dict[str, str]]:

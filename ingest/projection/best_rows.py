@@ -1,0 +1,189 @@
+"""The best row of each configuration, in memory by model: DuckDB plans each statement anew, by the column."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ingest.projection.rows import joined
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+__all__ = ["BestRows", "Snapshot"]
+
+ROOM_BYTES = 128 * 2**20
+"""Bytes of the rows in memory: about 300,000 rows. The batch that was not asked for the longest goes first."""
+TOGETHER = 30_000
+"""Rows of models that were never read which one statement takes along with those that are asked for."""
+_ROW_BYTES = 450
+"""About what a row takes."""
+_UNIQUE = ("configuration", "event_id")
+"""Columns of text that differ in every row; all others repeat."""
+_MODELS = """
+SELECT model_id, count(*) FROM main.standing JOIN main.subject ON standing.subject = subject.id
+WHERE best IS NOT NULL GROUP BY model_id ORDER BY model_id
+"""
+_CHANGED = """
+SELECT (SELECT count(*) FROM main.alias WHERE position > $since),
+    (SELECT coalesce(list(position), []) FROM main.voided WHERE since > $since OR until > $since)
+"""
+_MEASURED = """
+SELECT DISTINCT model_id FROM main.subject WHERE id IN (SELECT subject FROM main.measurement WHERE position > ?)
+"""
+_VOIDED = """
+SELECT DISTINCT model_id FROM main.subject WHERE id IN (
+    SELECT subject FROM main.measurement WHERE position IN (SELECT unnest(?::BIGINT[])))
+"""
+Read = Callable[[Sequence[str]], "pa.Table"]
+"""Read the best rows of these models, with all columns that are kept, from the tables."""
+
+
+class Snapshot(NamedTuple):
+    """One state of the tables: its file, its log and epoch, and its position."""
+
+    file: str
+    history: str
+    position: int
+
+
+class _Batch:
+    """Rows of several models that were read together, ordered by model and position; text that repeats is stored once."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        import pyarrow as pa
+
+        rows = rows.sort_by([("model_id", "ascending"), ("position", "ascending")]).combine_chunks()
+        self._types = dict(zip(rows.column_names, rows.schema.types, strict=True))
+        columns = [
+            column.dictionary_encode() if pa.types.is_string(column.type) and name not in _UNIQUE else column
+            for name, column in zip(rows.column_names, rows.columns, strict=True)
+        ]
+        self._rows = pa.table(columns, names=rows.column_names)
+        self.bytes = self._rows.nbytes
+        self.models = 0
+        """How many models are taken from here."""
+        self._places: dict[str, tuple[int, int]] = {}
+        begin = 0
+        for model in rows.column("model_id").value_counts().to_pylist():
+            self._places[model["values"]] = (begin, model["counts"])
+            begin += model["counts"]
+
+    def rows(self, model: str, columns: Sequence[str]) -> pa.Table:
+        """Return the rows of a model by position, with the types that they were read with."""
+        import pyarrow as pa
+
+        rows = self._rows.select(columns).slice(*self._places.get(model, (0, 0)))
+        pairs = zip(columns, rows.columns, strict=True)
+        return pa.table([column.cast(self._types[name]) for name, column in pairs], names=list(columns))
+
+
+class BestRows:
+    """Best rows of models at the newest state that was asked for, for any number of threads; what is not there is read.
+
+    What came between two states takes away the models that it touches: those with a new measurement, or with one that was
+    retracted or restored. An alias, another file or another log takes away all. A reader whose state is older than the
+    newest gets nothing from here.
+    """
+
+    def __init__(self, columns: Iterable[str], room_bytes: int = ROOM_BYTES) -> None:
+        """Begin with nothing; `columns` are those of the view `best_measurements` that are kept."""
+        self.columns = tuple(dict.fromkeys(("model_id", "position", *columns)))
+        self._room_bytes = room_bytes
+        self._lock = threading.Lock()
+        self._snapshot: Snapshot | None = None
+        self._batches: OrderedDict[int, _Batch] = OrderedDict()
+        self._batch_of: dict[str, int] = {}
+        self._unread: dict[str, int] = {}
+        """Models that were never read, with at most how many rows each has."""
+        self._count = 0
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes the rows take, those included that lie beside others in a batch and are out of date."""
+        return sum(batch.bytes for batch in self._batches.values())
+
+    def of_models(
+        self,
+        snapshot: Snapshot,
+        models: Sequence[str],
+        columns: Sequence[str],
+        cursor: duckdb.DuckDBPyConnection,
+        read: Read,
+    ) -> pa.Table | None:
+        """Return the best rows of models by position, as the view has them in this state; None where it is not the newest.
+
+        `cursor` is in a transaction on that state, and `read` reads through it.
+        """
+        with self._lock:
+            if not self._follow(snapshot, cursor):
+                return None
+            batches = {model: self._batches[key] for model in models if (key := self._batch_of.get(model)) is not None}
+            for model in batches:
+                self._batches.move_to_end(self._batch_of[model])
+            missing = [model for model in models if model not in batches]
+            wanted = [*missing, *self._along(missing)] if missing else []
+        if wanted:
+            batch = _Batch(read(wanted))
+            batches |= dict.fromkeys(missing, batch)
+            with self._lock:
+                if self._snapshot == snapshot:
+                    self._keep(wanted, batch)
+        pieces = [batches[model].rows(model, columns) for model in dict.fromkeys(models)]
+        return pieces[0] if len(pieces) == 1 else joined(pieces).sort_by("position")
+
+    def _follow(self, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> bool:
+        """Drop what is no longer so in a state; False where a newer one was followed already."""
+        before = self._snapshot
+        if before is None or before[:2] != snapshot[:2]:
+            self._begin(cursor)
+        elif snapshot.position < before.position:
+            return False
+        elif snapshot.position > before.position:
+            since = before.position
+            ((aliases, voided),) = cursor.execute(_CHANGED, {"since": since}).fetchall()
+            if aliases:
+                self._begin(cursor)
+            else:
+                self._drop(cursor.execute(_MEASURED, [since]).fetchall())
+                if voided:
+                    self._drop(cursor.execute(_VOIDED, [voided]).fetchall())
+        self._snapshot = snapshot
+        return True
+
+    def _begin(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._batches.clear()
+        self._batch_of.clear()
+        self._unread = dict(cursor.execute(_MODELS).fetchall())
+
+    def _along(self, missing: Sequence[str]) -> Iterator[str]:
+        """Yield models that were never read, as many as go into one reading and into the room."""
+        for model in missing:
+            self._unread.pop(model, None)
+        most = min(TOGETHER, (self._room_bytes - self.bytes) // _ROW_BYTES)
+        for model, rows in list(self._unread.items()):
+            most -= rows
+            if most < 0:
+                return
+            del self._unread[model]
+            yield model
+
+    def _keep(self, models: Sequence[str], batch: _Batch) -> None:
+        batch.models = len(models)
+        self._batch_of |= dict.fromkeys(models, self._count)
+        self._batches[self._count] = batch
+        self._count += 1
+        while self.bytes > self._room_bytes:
+            key, _ = self._batches.popitem(last=False)
+            self._batch_of = {model: other for model, other in self._batch_of.items() if other != key}
+
+    def _drop(self, models: Iterable[tuple[str]]) -> None:
+        for (model,) in models:
+            key = self._batch_of.pop(model, None)
+            if key is not None:
+                self._batches[key].models -= 1
+                if not self._batches[key].models:
+                    del self._batches[key]

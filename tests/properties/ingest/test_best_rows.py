@@ -1,0 +1,169 @@
+"""Best rows in memory are those of the view, whatever the log says between two questions."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ingest.projection import Tables, best_rows
+from ingest.projection.best_rows import BestRows
+from ingest.projection.fold import Folder, create
+from ingest.projection.snapshot_reader import Memory
+from tests.properties.ingest.test_projection_properties import table
+
+COLUMNS = (
+    "event_id", "model_id", "hardware_id", "configuration", "platform", "precision", "mode", "batch_size", "latency_p50_ms",
+    "time", "origin", "verdict", "energy_verdict", "options", "run_id", "position",
+)  # fmt: skip
+NAMES = st.sampled_from(["a", "b", "c"])
+ORIGINS = st.sampled_from(["measured", "measured", "measured", "imported", "simulated"])
+VERDICTS = st.sampled_from(["valid", "valid", "suspect", "invalid"])
+ASK = "ask"
+
+
+@st.composite
+def steps(draw: st.DrawFn, build) -> list[object]:
+    """Events with questions between them."""
+    result: list[object] = []
+    events: list[dict] = []
+    for kind in draw(
+        st.lists(
+            st.sampled_from(["measurement"] * 6 + [ASK] * 4 + ["void", "void", "alias", "test"]),
+            min_size=3,
+            max_size=30,
+        )
+    ):
+        if kind == ASK:
+            result.append(ASK)
+            continue
+        if kind == "measurement":
+            event = build.measurement(
+                p50=draw(st.integers(1, 9)), model=draw(NAMES), hardware=draw(NAMES), run_id=draw(NAMES),
+                precision=draw(st.sampled_from(["fp32", "fp16"])),
+                provenance={"origin": draw(ORIGINS), "source": "x"}, validity={"verdict": draw(VERDICTS)},
+            )  # fmt: skip
+        elif kind == "alias":
+            event = build.alias(draw(NAMES), draw(NAMES), kind=draw(st.sampled_from(["model", "hardware"])))
+        elif kind == "void":
+            # Also a retraction, which restores what it took away.
+            target = draw(st.sampled_from(events))["id"] if events and draw(st.booleans()) else None
+            event = build.retraction(event_id=target, run_id=None if target else draw(NAMES))
+        else:
+            event = build.test(draw(st.sampled_from(["passed", "failed"])), model=draw(NAMES))
+        events.append(event)
+        result.append(event)
+    return [*result, ASK]
+
+
+@contextmanager
+def reading(connection: duckdb.DuckDBPyConnection, memory: Memory | None, as_of: int | None = None):
+    with connection.cursor() as cursor:
+        cursor.begin()
+        tables = Tables(cursor, as_of=as_of)
+        tables.memory = memory
+        yield tables
+
+
+FILTERS = st.fixed_dictionaries(
+    {"model": NAMES | st.lists(NAMES, min_size=1, max_size=3)},
+    optional={
+        "hardware": NAMES | st.lists(NAMES, max_size=2), "mode": st.sampled_from(["inference", "training"]),
+        "precision": st.sampled_from([None, ["fp32"], ["fp32", "fp16"]]), "batch_size": st.integers(1, 3),
+        "origin": st.sampled_from(["measured", "imported"]), "run_id": NAMES,
+    },
+)  # fmt: skip
+
+
+def assert_same(connection: duckdb.DuckDBPyConnection, memory: Memory, as_of: int | None = None) -> None:
+    """Compare the best rows of every model from memory with those of the view."""
+    with reading(connection, memory, as_of) as kept, reading(connection, None, as_of) as plain:
+        every = plain.view("best_measurements", columns=COLUMNS)
+        for model in "abc":
+            of_model = every.filter(pc.equal(every.column("model_id"), plain.resolve_model(model)))
+            assert kept.view("best_measurements", {"model": model}, columns=COLUMNS).to_pylist() == of_model.to_pylist()
+        assert kept.predictor == plain.predictor
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(data=st.data())
+def test_best_rows_in_memory_are_those_of_the_view(build, data):
+    log = data.draw(steps(build))
+    positions = table([event for event in log if event is not ASK])
+    room_bytes, together = data.draw(st.sampled_from([(2**20, 30_000), (2**20, 2), (8_000, 3)]))
+    memory = Memory(BestRows(COLUMNS, room_bytes))
+    with duckdb.connect(config={"threads": 1}) as connection, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(best_rows, "TOGETHER", together)
+        patch.setattr(best_rows, "_ROW_BYTES", 1)
+        create(connection)
+        folder, done, waiting = Folder(connection.cursor()), 0, 0
+        for step in log:
+            if step is not ASK:
+                waiting += 1
+                continue
+            with reading(connection, memory) as before:
+                assert before.checkpoint == done
+                if waiting:
+                    folder.apply(positions.slice(done, waiting))
+                done, waiting = done + waiting, 0
+                assert_same(connection, memory)
+                assert memory.best_rows.bytes <= room_bytes
+                filters, columns = data.draw(FILTERS), data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1))
+                columns = list(dict.fromkeys(columns))
+                with reading(connection, None) as plain, reading(connection, memory) as kept:
+                    rows = kept.view("best_measurements", filters, columns=columns)
+                    assert rows.equals(plain.view("best_measurements", filters, columns=columns))
+                # A reader of the state before: the newest rows are not its own.
+                rows = before.view("best_measurements", {"model": "a"}, columns=columns)
+                before.memory = None
+                assert rows.equals(before.view("best_measurements", {"model": "a"}, columns=columns))
+        assert_same(connection, memory, as_of=done // 2)
+
+
+def test_each_event_that_touches_a_model_takes_its_rows_from_memory(build):
+    first, better, late = (
+        build.measurement(model=name, p50=p50, run_id=run)
+        for name, p50, run in (("a", 2, "r"), ("a", 1, "s"), ("b", 3, "late"))
+    )
+    void = build.retraction(event_id=better["id"])
+    events = [
+        first, build.measurement(model="c"), better, void, build.retraction(event_id=void["id"]), build.retraction(run_id="late"),
+        late, build.alias("b", "a"), build.measurement(model="b", p50=9, run_id="s"), build.retraction(run_id="s"),
+        build.alias("acme-one", "acme-two", kind="hardware"), build.alias("b", "c"), build.measurement(model="a", validity={"verdict": "invalid"}),
+    ]  # fmt: skip
+    log, memory = table(events), Memory(BestRows(COLUMNS))
+    with duckdb.connect(config={"threads": 1}) as connection:
+        create(connection)
+        folder = Folder(connection.cursor())
+        for number in range(len(events)):
+            folder.apply(log.slice(number, 1))
+            assert_same(connection, memory)
+
+
+def test_models_that_nobody_measured_since_are_not_read_again(build):
+    memory, reads = Memory(BestRows(COLUMNS)), []
+    log = table(
+        [build.measurement(model=name, batch_size=size) for name in "abc" for size in (1, 2)]
+        + [build.measurement(model="a")]
+    )
+    with duckdb.connect(config={"threads": 1}) as connection:
+        create(connection)
+        folder = Folder(connection.cursor())
+
+        def rows_of(model: str) -> int:
+            with reading(connection, memory) as tables:
+                plain = tables._read
+                tables._read = lambda *asked: reads.append(asked[1]["model"]) or plain(*asked)
+                return tables.view("best_measurements", {"model": model}, columns=COLUMNS).num_rows
+
+        folder.apply(log.slice(0, 6))
+        assert [rows_of(name) for name in "abc"] == [2, 2, 2] and reads == [["a", "b", "c"]]
+        folder.apply(log.slice(6))
+        assert [rows_of(name) for name in "abc"] == [2, 2, 2] and reads == [["a", "b", "c"], ["a"]]
+        assert rows_of("nobody") == 0
