@@ -126,7 +126,6 @@ class Container:
             from api.alerts.routes_file import RoutesFile, routes_path
             from api.background.lag_history import LagHistory
             from api.background.table_copies import Snapshots
-            from api.reads.comparison_rows import KEPT_COLUMNS
             from api.reads.examinations import Examinations
             from ingest.projection.best_rows import BestRows
             from ingest.projection.projector import Projection
@@ -139,7 +138,7 @@ class Container:
             self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
             self.minutes = LagHistory(self._projection.health)
             self._examinations = Examinations()
-            self._memory = Memory(BestRows(KEPT_COLUMNS))
+            self._memory = Memory(BestRows())
 
     @property
     def projection(self) -> Projection:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
-    "KEPT_COLUMNS",
     "LOAD",
     "RANKED_BY",
     "SPEEDUP",
@@ -123,8 +122,6 @@ _WORK_COLUMNS = (
 """What `slower_precisions` reads beside `COLUMNS`."""
 STAGES = ("forward_ms", "loss_ms", "backward_ms", "optimizer_ms")
 """What a step of training is made of."""
-KEPT_COLUMNS = (*COLUMNS, *_WORK_COLUMNS, *STAGES, "architecture", "revision", "tokens_per_s")
-"""What comparisons and the page of a model read of best rows, and is kept in memory."""
 LOAD = ("concurrency", "arrival_rate_per_s")
 """How requests come. Rows of other loads stand side by side, and none is the best of another's."""
 Per = Literal["item", "call"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["BestRows", "Snapshot"]
+__all__ = ["COLUMNS", "BestRows", "Snapshot"]
 
 ROOM_BYTES = 128 * 2**20
 """Bytes of the rows in memory: about 300,000 rows. The batch that was not asked for the longest goes first."""
@@ -21,6 +21,19 @@ TOGETHER = 30_000
 """Rows of models that were never read which one statement takes along with those that are asked for."""
 _ROW_BYTES = 450
 """About what a row takes."""
+COLUMNS = (
+    "architecture", "arrival_rate_per_s", "audio_seconds", "backward_ms", "batch_size", "compiled", "concurrency",
+    "configuration", "device", "energy_j", "energy_per_item_j", "energy_per_token_j", "energy_verdict",
+    "environment_fingerprint", "event_id", "fallback_share", "forward_ms", "frames", "gradient_checkpointing",
+    "hardware_count", "hardware_id", "hardware_kind", "image_size", "images", "input_tokens",
+    "latency_mean_ci95_high_ms", "latency_mean_ci95_low_ms", "latency_mean_ms", "latency_n",
+    "latency_p50_ci95_high_ms", "latency_p50_ci95_low_ms", "latency_p50_ms", "layout", "loss_ms", "mode",
+    "model_id", "optimizer", "optimizer_ms", "options", "origin", "output_tokens", "parallelism",
+    "peak_memory_bytes", "platform", "platform_asked", "position", "power_w", "precision", "precision_asked",
+    "revision", "run_id", "runtime_name", "runtime_version", "scenario", "scenario_result", "sequence_length",
+    "steps", "streams", "threads", "throughput_per_s", "time", "tokens_per_s", "verdict", "weights",
+)  # fmt: skip
+"""Columns of the view `best_measurements` that are kept: what comparisons and the page of a model read."""
 _UNIQUE = ("configuration", "event_id")
 """Columns of text that differ in every row; all others repeat."""
 _MODELS = """
@@ -89,7 +102,7 @@ class BestRows:
     newest gets nothing from here.
     """
 
-    def __init__(self, columns: Iterable[str], room_bytes: int = ROOM_BYTES) -> None:
+    def __init__(self, columns: Iterable[str] = COLUMNS, room_bytes: int = ROOM_BYTES) -> None:
         """Begin with nothing; `columns` are those of the view `best_measurements` that are kept."""
         self.columns = tuple(dict.fromkeys(("model_id", "position", *columns)))
         self._room_bytes = room_bytes

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from api.reads import comparison_rows
+from api.routes import registry
 from ingest.projection import Tables, best_rows
 from ingest.projection.best_rows import BestRows
 from ingest.projection.fold import Folder, create
@@ -167,3 +169,8 @@ def test_models_that_nobody_measured_since_are_not_read_again(build):
         folder.apply(log.slice(6))
         assert [rows_of(name) for name in "abc"] == [2, 2, 2] and reads == [["a", "b", "c"], ["a"]]
         assert rows_of("nobody") == 0
+
+
+def test_comparisons_and_the_page_of_a_model_read_from_memory():
+    read = {*comparison_rows.COLUMNS, *comparison_rows._WORK_COLUMNS, *comparison_rows.STAGES, *registry._MEASURED}
+    assert read <= set(best_rows.COLUMNS)
