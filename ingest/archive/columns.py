@@ -1,6 +1,7 @@
 """Columns of JSON scalars: numbers as numbers where their text can be made again exactly, and as their text where not.
 
-What goes in and what comes out is the spelling of a scalar as it stands in an event: `1.21`, `6612.0`, `"cuda"`.
+What goes in and what comes out is the spelling of a scalar as it stands in an event: `1.21`, `6612.0`, `"cuda"`. Raw samples
+are lists of numbers; a column holds the lists of an event.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Column", "chosen"]
+__all__ = ["LISTS", "Column", "chosen", "with_lists", "without_lists"]
 
 _NUMBER = re.compile(r"-?\d{1,19}(?:\.(\d+))?")
 _HEX = re.compile(r'"((?:[a-z0-9_-]+:)?)((?:[0-9a-f]{2}){16,64})"')
 _FLOAT = re.compile(r"-?\d[0-9.eE+-]*")
+_LIST = re.compile(r"\[(-?\d++(?:\.\d++)?+(?:,-?\d++(?:\.\d++)?+)*+)\]")
 _LARGEST_SCALE = 9
 _LARGEST = 2**63
+_LARGEST_EXACT = 2**53
+
+
+LISTS = pa.list_(pa.list_(pa.int64()))
+"""The type of a column of lists of numbers."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,3 +144,66 @@ def _hex_of(values: pa.FixedSizeBinaryArray) -> pa.StringArray:
     offsets = np.arange(0, 2 * width * rows + 1, 2 * width, dtype=np.int32)
     text = pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(_DIGITS[raw].reshape(-1)))
     return pc.if_else(pc.is_valid(values), text, pa.scalar(None, pa.string()))
+
+
+LISTED = "\x1e"
+"""Stands in a body in the place of a list of numbers; no JSON text can hold it."""
+_SAMPLES = Column(kind="decimal", scale=6, trimmed=True)
+"""The spelling of raw samples: ms to the nanosecond, without zeros at the end."""
+
+
+def without_lists(bodies: pa.StringArray) -> tuple[pa.StringArray, pa.Array]:
+    """Return bodies with LISTED in the place of each list of numbers, and the numbers of these lists as lists of integers.
+
+    A list begins with its median in millionths; what follows are the differences from it, by zigzag: 2x, or -2x - 1 below
+    zero. Samples scatter around their median, so the upper bytes of these are zero. A list that would not come back with the
+    same spelling stays in the body.
+    """
+    lists = pc.split_pattern(
+        pa.array([text for body in bodies.to_pylist() for text in _LIST.findall(body)], pa.string()), ","
+    )
+    spellings = lists.flatten()
+    starts = lists.offsets.to_numpy()[:-1]
+    numbers = spellings.cast(pa.float64()).to_numpy() * 10.0**_SAMPLES.scale
+    scaled = np.rint(np.clip(numbers, -_LARGEST_EXACT, _LARGEST_EXACT)).astype(np.int64)
+    same = pc.equal(_SAMPLES.text(pa.array(scaled), spellings), spellings).to_numpy(zero_copy_only=False)
+    exact = np.logical_and.reduceat(same, starts) if len(starts) else same
+    pieces = zip(exact.tolist(), np.split(scaled, starts[1:]), strict=True)
+    rest: list[str] = []
+    taken: list[list[Any]] = []
+
+    def mark(match: re.Match[str]) -> str:
+        fits, values = next(pieces)
+        if not fits:
+            return match[0]
+        taken[-1].append(_differences(values))
+        return LISTED
+
+    for body in bodies.to_pylist():
+        taken.append([])
+        rest.append(_LIST.sub(mark, body))
+    return pa.array(rest, pa.string()), pa.array(taken, LISTS)
+
+
+def with_lists(bodies: pa.StringArray, lists: pa.Array) -> pa.StringArray:
+    """Return the bodies of `without_lists` as they were."""
+    inner = lists.flatten()
+    lengths = pc.list_value_length(inner).to_numpy()
+    coded = inner.flatten().to_numpy()
+    starts = np.cumsum(lengths) - lengths
+    values = (coded >> 1) ^ -(coded & 1)
+    values = np.delete(values + np.repeat(values[starts], lengths), starts)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths - 1)]), pa.int32())
+    texts = pa.ListArray.from_arrays(offsets, _SAMPLES.text(pa.array(values), pa.array([], pa.string())))
+    spelled = iter(pc.binary_join(texts, ",").to_pylist())
+    made = []
+    for body in bodies.to_pylist():
+        first, *others = body.split(LISTED)
+        made.append(first + "".join(f"[{next(spelled)}]{other}" for other in others))
+    return pa.array(made, pa.string())
+
+
+def _differences(values: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    median = int(np.median(values))
+    differences = np.concatenate([[median], values - median])
+    return (differences << 1) ^ (differences >> 63)

@@ -1,8 +1,9 @@
 """The archive's Parquet files: written so that a crash leaves no half of one, and read.
 
 A file of facts has every event of its range: the envelope, and the body taken apart (ingest.archive.shapes). A file of
-samples has the bodies of raw samples, with U+001F in the place of the event's own id. A body's digest is not stored, but
-for those of samples; a file of facts says between which links of the hash chain its events stand.
+samples has the bodies of raw samples, with U+001F in the place of the event's own id and U+001E in that of lists of numbers,
+which are a column. A body's digest is not stored, but for those of samples; a file of facts says between which links of the
+hash chain its events stand.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from domain.errors import ServiceUnavailable
+from ingest.archive.columns import LISTS, with_lists, without_lists
 from ingest.archive.shapes import MARK, Plan, id_texts
 from ingest.log.chain_arrow import link_table
 
@@ -30,6 +32,7 @@ __all__ = [
     "damaged",
     "missing",
     "relinked",
+    "samples",
     "sha256_of",
     "whole",
     "write_facts",
@@ -42,14 +45,16 @@ SAMPLES = pa.schema(
         ("id", pa.uuid()),
         ("recorded_at", pa.timestamp("us", tz="UTC")),
         ("body", pa.string()),
+        ("lists", LISTS),
     ]
 )
 UNFINISHED = ".writing"
 
 _FORMAT = b"assay.archive"
-_VERSION = b"2"
-_KNOWN = (b"1", _VERSION)
-"""Files of version 1 have no attestation and do not say where they stand in the chain."""
+_VERSION = b"3"
+_KNOWN = (b"1", b"2", _VERSION)
+"""Files of version 1 have no attestation and do not say where they stand in the chain. Files of samples have lists of numbers
+in their bodies up to version 2."""
 _CHAINED = b"assay.chain"
 _PLAN = b"assay.plan"
 _GROUP_ROWS = 16_384
@@ -80,8 +85,27 @@ def write_facts(path: Path, plan: Plan, tables: Iterable[pa.Table], chained: Cha
 
 
 def write_samples(path: Path, tables: Iterable[pa.Table]) -> int:
-    """Write a file of samples and return its rows; `tables` are in its schema."""
-    return _written(path, SAMPLES.with_metadata({_FORMAT: _VERSION}), _groups(tables), [], list(SAMPLES))
+    """Write a file of samples and return its rows; `tables` are as those of `samples`."""
+    groups = (_without_lists(group) for group in _groups(tables))
+    return _written(path, SAMPLES.with_metadata({_FORMAT: _VERSION}), groups, [], list(SAMPLES))
+
+
+def samples(path: Path) -> Iterator[pa.Table]:
+    """Yield the columns position, id, recorded_at and body of a file of samples, U+001F in the place of an event's own id."""
+    for table, _ in _read(path, lambda *_: True):
+        yield _with_lists(table)
+
+
+def _without_lists(table: pa.Table) -> pa.Table:
+    bodies, lists = without_lists(table["body"].combine_chunks())
+    return table.set_column(table.column_names.index("body"), "body", bodies).append_column("lists", lists)
+
+
+def _with_lists(table: pa.Table) -> pa.Table:
+    if "lists" not in table.column_names:
+        return table
+    bodies = with_lists(table["body"].combine_chunks(), table["lists"].combine_chunks())
+    return table.drop_columns(["lists"]).set_column(table.column_names.index("body"), "body", bodies)
 
 
 def _written(
@@ -100,7 +124,7 @@ def _written(
             # One page a row group: zstd finds repetitions only within a page.
             data_page_size=8 * _GROUP_BYTES,
             use_dictionary=repeating,
-            column_encoding={field.name: _encoding(field.type) for field in plain},
+            column_encoding=dict(_encoding(field.name, field.type) for field in plain),
             write_statistics=["position", "recorded_at"],
             write_page_checksum=True,
         ) as writer:
@@ -118,12 +142,15 @@ def _written(
     return rows
 
 
-def _encoding(kind: pa.DataType) -> str:
+def _encoding(name: str, kind: pa.DataType) -> tuple[str, str]:
+    """Return the path of a column in the file and its encoding."""
+    if pa.types.is_list(kind):
+        return _encoding(f"{name}.list.element", kind.value_type)
     if pa.types.is_string(kind):
-        return "DELTA_LENGTH_BYTE_ARRAY"
+        return name, "DELTA_LENGTH_BYTE_ARRAY"
     if pa.types.is_timestamp(kind):
-        return "DELTA_BINARY_PACKED"
-    return "BYTE_STREAM_SPLIT" if kind in (pa.int64(), pa.float64()) else "PLAIN"
+        return name, "DELTA_BINARY_PACKED"
+    return name, "BYTE_STREAM_SPLIT" if kind in (pa.int64(), pa.float64(), pa.uuid()) else "PLAIN"
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -238,5 +265,5 @@ def _restored(table: pa.Table, plan: Plan | None) -> pa.Table:
     if plan is not None:
         return plan.put_together(table)
     identifiers = id_texts(table["id"].combine_chunks().storage)
-    body = pc.binary_join(pc.split_pattern(table["body"].combine_chunks(), MARK), identifiers)
+    body = pc.binary_join(pc.split_pattern(_with_lists(table)["body"].combine_chunks(), MARK), identifiers)
     return pa.table({"position": table["position"], "event_id": identifiers, "body": body})

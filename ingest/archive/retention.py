@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest.archive.archive import Archive
-from ingest.archive.files import damaged, missing, sha256_of, write_samples
+from ingest.archive.files import damaged, missing, samples, sha256_of, write_samples
 from ingest.archive.segments import SAMPLES_PREFIX, Segment, alone, connected, kinds_in, segments
 
 __all__ = ["Expiry", "expire_samples"]
@@ -129,7 +129,5 @@ def _next_name(name: str) -> str:
 
 
 def _younger(path: Path, cutoff: datetime) -> Iterator[pa.Table]:
-    with pq.ParquetFile(path) as file:
-        for group in range(file.num_row_groups):
-            table = file.read_row_group(group)
-            yield table.filter(pc.greater_equal(table["recorded_at"], pa.scalar(cutoff, table["recorded_at"].type)))
+    for table in samples(path):
+        yield table.filter(pc.greater_equal(table["recorded_at"], pa.scalar(cutoff, table["recorded_at"].type)))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.archive.columns import Column, chosen
-from ingest.archive.files import ArchiveDamaged, Chained, bodies_at, whole, write_facts
+from ingest.archive.files import ArchiveDamaged, Chained, bodies_at, samples, whole, write_facts, write_samples
 from ingest.archive.shapes import planned
 
 WHEN = datetime(2026, 11, 20, 14, 5, 0, 353718, tzinfo=UTC)
@@ -140,3 +140,60 @@ def test_a_file_of_another_version_is_not_guessed_at(path):
     pq.write_table(pa.table({"position": [1]}), path)
     with pytest.raises(ArchiveDamaged, match="a version that this Assay knows"):
         list(whole(path))
+
+
+def raw(bodies, identifiers):
+    return pa.table(
+        {
+            "position": pa.array(range(1, len(bodies) + 1), pa.int64()),
+            "id": pa.array([uuid.UUID(one).bytes for one in identifiers], pa.binary()),
+            "recorded_at": pa.array([WHEN] * len(bodies), pa.timestamp("us", tz="UTC")),
+            "body": pa.array(
+                [body.replace(one, "\x1f") for body, one in zip(bodies, identifiers, strict=True)], pa.string()
+            ),
+        }
+    )
+
+
+def samples_through(path, bodies):
+    identifiers = [str(uuid.UUID(int=number)) for number in range(len(bodies))]
+    bodies = [body.replace("OWN", one) for body, one in zip(bodies, identifiers, strict=True)]
+    write_samples(path, [raw(bodies, identifiers)])
+    (group,) = whole(path)
+    assert group["event_id"].to_pylist() == identifiers
+    assert pa.concat_tables(samples(path))["body"].to_pylist() == raw(bodies, identifiers)["body"].to_pylist()
+    return bodies, group["body"].to_pylist()
+
+
+MILLISECONDS = st.decimals(0, 10**6, places=6).map(lambda value: float(value))
+NUMBERS = st.lists(MILLISECONDS | st.floats(allow_nan=False, allow_infinity=False) | st.integers(), max_size=6)
+BETWEEN = st.text(alphabet='OWN[1.5,2]\x1d {}"', max_size=8)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(BETWEEN, st.lists(NUMBERS, max_size=3), st.booleans()), min_size=1, max_size=8))
+def test_raw_samples_come_back_however_they_are_spelled(tmp_path_factory, events):
+    path = tmp_path_factory.mktemp("raw") / "samples.parquet"
+    bodies = [
+        json.dumps({"id": "OWN", "note": note, "lists": lists}, separators=(", ", ": ") if spaced else (",", ":"))
+        for note, lists, spaced in events
+    ]
+    expected, result = samples_through(path, bodies)
+    assert result == expected
+
+
+def test_lists_of_samples_are_stored_as_differences_from_their_median(path):
+    bodies = ['{"values":[1.5,1.250001,2.0],"warmup":[80.1]}', '{"values":[1.50,2.5],"warmup":[3]}', '{"values":[]}']
+    expected, result = samples_through(path, bodies)
+    assert result == expected
+    stored = pq.read_table(path)
+    assert stored["lists"].to_pylist() == [[[3_000_000, 0, 499_997, 1_000_000], [160_200_000, 0]], [], []]
+    assert stored["body"].to_pylist()[1:] == bodies[1:]
+
+
+def test_a_file_of_samples_of_version_2_is_read(path):
+    body = '{"id":"\x1f","values":[1.5,2.5]}'
+    table = raw([body], [str(uuid.UUID(int=7))]).set_column(1, "id", pa.array([uuid.UUID(int=7).bytes], pa.uuid()))
+    pq.write_table(table.replace_schema_metadata({"assay.archive": "2"}), path)
+    assert bodies_at(path, [1]) == {1: body.replace("\x1f", str(uuid.UUID(int=7)))}
+    assert pa.concat_tables(samples(path))["body"].to_pylist() == [body]
