@@ -22,6 +22,7 @@ from ingest.log import migrate
 from ingest.log.event_log import EventLog
 from ingest.log.postgres import open_database
 from ingest.projection.projector import Projection
+from ingest.projection.store import BLOCK_BYTES
 
 __all__ = ["main"]
 
@@ -52,7 +53,7 @@ def _tables(home: Path) -> Path:
     whole = home / "tables.duckdb"
     with duckdb.connect() as connection:
         connection.execute(f"ATTACH '{made}' AS made (READ_ONLY)")
-        connection.execute(f"ATTACH '{whole}' AS whole")
+        connection.execute(f"ATTACH '{whole}' AS whole (BLOCK_SIZE {BLOCK_BYTES})")
         connection.execute("COPY FROM DATABASE made TO whole")
     return whole
 

@@ -26,6 +26,8 @@ _ID = {
     "standing": {"subject": "subject"},
 }
 """Columns that hold an id of a range, by table, each with the kind of its ids."""
+_COMPUTED = {"measurement": "event_id"}
+"""Columns that are computed from others, by table."""
 _APART = {"projection", "event_type_count", "environment", "voided", "subject", "standing"}
 """Tables that are not the rows of the ranges one after another."""
 _COUNTS = """
@@ -108,7 +110,8 @@ def _remapped(table: str, piece: str) -> str:
     joins = " ".join(
         f"JOIN {kind}_id AS {column}_is ON said.{column} = {column}_is.old" for column, kind in ids.items()
     )
-    columns = f"said.* REPLACE ({replaced})" if ids else "*"
+    stored = f"said.* EXCLUDE ({_COMPUTED[table]})" if table in _COMPUTED else "said.*"
+    columns = f"{stored} REPLACE ({replaced})" if ids else "*"
     return f"SELECT {columns} FROM {piece}.main.{table} AS said {joins}"
 
 

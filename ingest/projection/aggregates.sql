@@ -44,7 +44,7 @@ CREATE OR REPLACE TEMPORARY TABLE merged AS
 SELECT
     subject, sum(measurements)::BIGINT, sum(measured)::BIGINT, min(first_position), max(last_position), max(newest),
     max(environment_position), arg_max(environment_fingerprint, environment_position), sum(genuine)::BIGINT,
-    max(genuine_position), arg_max(genuine_event, genuine_position), max(best), sum(timed)::BIGINT
+    max(genuine_position), arg_max(genuine_event, genuine_position) AS genuine_event, max(best), sum(timed)::BIGINT
 FROM (
     FROM came UNION ALL BY NAME FROM standing SEMI JOIN came USING (subject)
 ) GROUP BY subject;
@@ -56,7 +56,11 @@ DELETE FROM standing WHERE subject IN (SELECT subject FROM came);
 DELETE FROM standing WHERE subject IN (SELECT subject FROM changed WHERE measured);
 
 -- name: keep
-INSERT INTO standing FROM merged ORDER BY subject;
+INSERT INTO standing
+SELECT * EXCLUDE (genuine_event), id_high(genuine_event), id_low(genuine_event) FROM merged ORDER BY subject;
+
+-- name: keep_again
+INSERT INTO standing SELECT * EXCLUDE (genuine_event), id_high(genuine_event), id_low(genuine_event) FROM came;
 
 -- name: before
 SELECT subject, measurements, measured, first_position, last_position, epoch_us(newest), environment_position,

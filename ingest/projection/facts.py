@@ -17,7 +17,7 @@ from ingest.projection.dimensions import PARTS, Poison, check_metrics, part_row
 from ingest.projection.names import Names
 from ingest.projection.statements import FOLD
 
-__all__ = ["MEASURED", "TESTED", "Facts", "Projected"]
+__all__ = ["MEASURED", "TESTED", "Facts", "Projected", "halves"]
 
 MEASURED = "assay.measurement.recorded.v1"
 TESTED = frozenset(("assay.measurement.failed.v1", "assay.test.reported.v1"))
@@ -42,6 +42,7 @@ _BESIDE = frozenset(
 _REMEMBERED = 250_000
 """Texts of a kind, and subjects, that are kept in memory; what is forgotten is looked up in the tables."""
 
+_NO_ID = "0" * 32
 Key = tuple[Any, ...]
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -52,6 +53,14 @@ class Projected(NamedTuple):
     seen: pa.Table
     measured: pa.Table | None
     new_environments: bool
+
+
+def halves(ids: Sequence[str | None]) -> tuple[pa.UInt64Array, pa.UInt64Array]:
+    """Return UUIDs as the tables store them: their upper and lower 64 bits, null where an id is."""
+    missing = np.array([item is None for item in ids], dtype=bool)
+    digits = "".join(item or _NO_ID for item in ids).replace("-", "")
+    pairs = np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64).reshape(-1, 2)
+    return pa.array(pairs[:, 0], mask=missing), pa.array(pairs[:, 1], mask=missing)
 
 
 class Facts:
@@ -107,7 +116,11 @@ class Facts:
                 measured = measured.filter(pc.equal(measured.column("type"), MEASURED))
             columns = ["position", "event_id", "time", "recorded_at", *keys, *_figures(seen)]
             measured = measured.select(columns)
-            connection.from_arrow(measured).insert_into("measurement")
+            place = measured.column_names.index("event_id")
+            stored = measured.remove_column(place)
+            for offset, half in enumerate(halves(measured.column("event_id").to_pylist())):
+                stored = stored.add_column(place + offset, ("id_high", "id_low")[offset], half)
+            connection.from_arrow(stored).insert_into("measurement")
         if types & TESTED:
             connection.register("tested", pa.table({"position": seen.column("position"), **keys}))
             connection.execute(FOLD["tests"])

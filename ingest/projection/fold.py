@@ -90,7 +90,7 @@ class Aggregates:
         )
         if live == "live_again":
             connection.execute(STANDING[forget])
-            connection.execute("INSERT INTO standing FROM came")
+            connection.execute(STANDING["keep_again"])
             return
         connection.execute(STANDING["merge"])
         connection.execute(STANDING[forget])

@@ -125,8 +125,10 @@ WHERE list_contains($runs, target_run_id) OR list_contains($events::UUID[], try_
 -- internal error where text is carried through a join over a union.
 CREATE OR REPLACE TEMPORARY TABLE changed AS
 WITH named AS (
-    SELECT try_cast(target_event_id AS UUID) AS event_id, position AS since FROM retraction
-    WHERE target_event_id IS NOT NULL
+    SELECT *, id_high(event_id) AS id_high, id_low(event_id) AS id_low FROM (
+        SELECT try_cast(target_event_id AS UUID) AS event_id, position AS since FROM retraction
+        WHERE target_event_id IS NOT NULL
+    )
 ), ended AS (
     SELECT context.id, retraction.position AS since
     FROM context JOIN retraction ON context.run_id = retraction.target_run_id
@@ -144,7 +146,7 @@ WITH named AS (
     FROM quality_comparison JOIN retraction ON quality_comparison.run_id = retraction.target_run_id
 ), found AS (
     SELECT one.position, one.subject, true AS measured, named.since
-    FROM measurement AS one JOIN named ON one.event_id = named.event_id WHERE one.position > $low
+    FROM measurement AS one JOIN named ON one.id_high = named.id_high AND one.id_low = named.id_low WHERE one.position > $low
     UNION ALL
     SELECT one.position, one.subject, true, ended.since
     FROM measurement AS one JOIN ended ON one.context = ended.id WHERE one.position > $low

@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from domain.measured import Latency, Metrics, SamplesReference
+from ingest.projection.facts import halves
 
 __all__ = ["FEW", "SENT", "Standing", "grown", "read_few", "standing_table"]
 
@@ -60,11 +61,14 @@ _STANDING = pa.schema(
         ("environment_fingerprint", pa.string()),
         ("genuine", pa.int64()),
         ("genuine_position", pa.int64()),
-        ("genuine_event", pa.string()),
         ("best", pa.int64()),
         ("timed", pa.int64()),
+        ("genuine_high", pa.uint64()),
+        ("genuine_low", pa.uint64()),
     ]
 )
+_GENUINE_EVENT = 10
+"""Where a row by subject has the event; the table has its halves at the end."""
 Standing = tuple[Any, ...]
 """A row of the table `standing` after its subject; moments in microseconds since 1970, the event as text."""
 
@@ -188,9 +192,10 @@ def grown(measured: pa.Table, seen: pa.Table, before: Mapping[int, Standing]) ->
 
 def standing_table(rows: Mapping[int, Standing]) -> pa.Table:
     """Return rows by subject as the table `standing` has them, in the order of the subjects."""
-    columns = zip(*((subject, *rows[subject]) for subject in sorted(rows)), strict=True)
-    arrays = [pa.array(values, field.type) for field, values in zip(_STANDING, columns, strict=True)]
-    return pa.table(arrays, schema=_STANDING)
+    columns = [list(column) for column in zip(*((subject, *rows[subject]) for subject in sorted(rows)), strict=True)]
+    events = halves(columns.pop(_GENUINE_EVENT))
+    arrays = [pa.array(values, field.type) for field, values in zip(_STANDING, columns, strict=False)]
+    return pa.table([*arrays, *events], schema=_STANDING)
 
 
 def _any_of(table: pa.Table, names: Sequence[str]) -> list[bool]:

@@ -18,15 +18,18 @@ from ingest.projection.fold import CHECKPOINT_AT, create
 from ingest.projection.reference import comment
 from ingest.projection.statements import SCHEMA_VERSION
 
-__all__ = ["Store", "out_of_order"]
+__all__ = ["BLOCK_BYTES", "Store", "out_of_order"]
 
 _LOG = logging.getLogger(__name__)
 _FILE = re.compile(r"assay-v\d+(\.\d+)?(\.building|\.piece-\d+)?\.duckdb(\.wal)?")
 _NUMBERED = re.compile(r"assay-v\d+\.(\d+)\.duckdb")
+BLOCK_BYTES = 65_536
+"""The size of a block in new files. Every table has one that it does not fill: of 256 KiB they are half of a small file."""
 _SETTINGS: dict[str, str | bool] = {
     "memory_limit": "512MiB",
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
+    "default_block_size": str(BLOCK_BYTES),
 }
 
 

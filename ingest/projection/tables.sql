@@ -100,8 +100,15 @@ CREATE TABLE judgement (
     verdict VARCHAR, verdict_reasons JSON, metric_verdicts JSON, energy_verdict VARCHAR
 );
 
+-- An id as its halves: that of time packs to some bits, while DuckDB packs no column of UUIDs in blocks of 64 KiB. The columns that
+-- put them together take no bit operators, which DuckDB does not have yet when it replays a write-ahead log.
+CREATE MACRO id_high(id) AS (id::UHUGEINT >> 64)::UBIGINT;
+CREATE MACRO id_low(id) AS (id::UHUGEINT & 18446744073709551615)::UBIGINT;
+
 CREATE TABLE measurement (
-    position BIGINT NOT NULL, event_id UUID NOT NULL, time TIMESTAMPTZ, recorded_at TIMESTAMPTZ NOT NULL,
+    position BIGINT NOT NULL,
+    event_id UUID GENERATED ALWAYS AS ((id_high::UHUGEINT * 18446744073709551616::UHUGEINT + id_low)::UUID) VIRTUAL,
+    id_high UBIGINT NOT NULL, id_low UBIGINT NOT NULL, time TIMESTAMPTZ, recorded_at TIMESTAMPTZ NOT NULL,
     subject BIGINT NOT NULL, context BIGINT NOT NULL, judgement BIGINT NOT NULL,
     latency_mean_ms DOUBLE, latency_min_ms DOUBLE, latency_max_ms DOUBLE, latency_stddev_ms DOUBLE,
     latency_p50_ms DOUBLE, latency_p90_ms DOUBLE, latency_p95_ms DOUBLE, latency_p99_ms DOUBLE, latency_n BIGINT,
@@ -123,8 +130,11 @@ CREATE TABLE standing (
     subject BIGINT NOT NULL, measurements BIGINT NOT NULL, measured BIGINT NOT NULL,
     first_position BIGINT NOT NULL, last_position BIGINT NOT NULL, newest TIMESTAMPTZ NOT NULL,
     environment_position BIGINT, environment_fingerprint VARCHAR,
-    genuine BIGINT NOT NULL, genuine_position BIGINT, genuine_event UUID, best BIGINT,
-    timed BIGINT NOT NULL
+    genuine BIGINT NOT NULL, genuine_position BIGINT,
+    genuine_event UUID GENERATED ALWAYS AS (
+        (genuine_high::UHUGEINT * 18446744073709551616::UHUGEINT + genuine_low)::UUID
+    ) VIRTUAL,
+    best BIGINT, timed BIGINT NOT NULL, genuine_high UBIGINT, genuine_low UBIGINT
 );
 COMMENT ON COLUMN standing.genuine IS 'those that are not simulated, also without a time or a rate';
 COMMENT ON COLUMN standing.timed IS 'those that are not simulated and have a time of the work, or a rate';

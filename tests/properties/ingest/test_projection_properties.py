@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import uuid
 from datetime import UTC, datetime, timedelta
 
 import duckdb
@@ -176,3 +177,26 @@ def test_a_poisonous_log_leaves_one_letter_an_event(build):
         letters = [row for (row,) in connection.execute("SELECT position FROM dead_letter ORDER BY 1").fetchall()]
         assert letters == [1, 3, 4]
         assert connection.execute("SELECT position FROM measurement ORDER BY 1").fetchall() == [(2,), (5,)]
+
+
+HALVES = st.sampled_from([0, 1, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
+
+
+@QUIET
+@given(
+    identifiers=st.lists(st.tuples(HALVES, HALVES), min_size=2, max_size=6, unique=True),
+    data=st.data(),
+)
+def test_any_event_id_comes_back_and_is_retracted_by_its_text(build, identifiers, data):
+    names = [str(uuid.UUID(int=high << 64 | low)) for high, low in identifiers]
+    target = data.draw(st.sampled_from(names))
+    spelled = data.draw(st.sampled_from([target, target.upper()]))
+    retraction = build.event("assay.measurement.retracted.v1", {"event_id": spelled, "reason": "wrong"})
+    log = table([*(build.measurement(id=name) for name in names), retraction])
+    with projected(log, []) as connection:
+        stored = connection.execute("SELECT event_id::VARCHAR FROM measurement ORDER BY position").fetchall()
+        assert stored == [(name,) for name in names]
+        rows = connection.execute("SELECT event_id FROM measurements ORDER BY position").fetchall()
+        assert rows == [(name,) for name in names if name != target]
+        (last,) = connection.execute("SELECT genuine_event::VARCHAR FROM standing").fetchall()
+        assert last == rows[-1]
