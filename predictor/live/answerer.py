@@ -17,6 +17,7 @@ from predictor.answering.facts import known_at
 from predictor.answering.option import SIZE_NAMES
 from predictor.answering.question import PredictQuestion
 from predictor.answering.recommendation import AnswerContext, answer
+from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor, load_shipped
 from predictor.features.dataset import Row
 from predictor.learning.building import Trained, train
@@ -46,7 +47,9 @@ def tried(tables: Tables, rows: Sequence[Row], old: Predictor, fit: Fit, correct
     for fold in held:
         shown = [row for row in rows if row.model not in fold.models]
         sides = correct(old, shown), correct(fit(shown), shown)
-        cases += [case for row in fold.rows if (case := _case(tables, row, *sides)) is not None]
+        # Of this fold alone: what is kept goes by a predictor's digest, and each fold corrects both anew.
+        kept = Reading()
+        cases += [case for row in fold.rows if (case := _case(tables, row, *sides, kept)) is not None]
     return compared(cases, old.digest, seen=any(fold.seen for fold in held))
 
 
@@ -65,7 +68,7 @@ def shots(rows: Sequence[Row]) -> Shots:
     return Shots(trees=[row for row in newest if row.mode == "inference"], general=newest)
 
 
-def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> ScoredCase | None:
+def _case(tables: Tables, row: Row, old: Predictor, new: Predictor, kept: Reading) -> ScoredCase | None:
     """Return what both say of a measured row; None where one of them says nothing, or speaks of other software."""
     if row.latency_ms is None or row.batch_size is None:
         return None
@@ -81,7 +84,7 @@ def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> ScoredCas
         **{name: getattr(row, name) for name in SIZE_NAMES},
     ).as_question()
     try:
-        existing = known_at(tables, question, old, ())
+        existing = known_at(tables, question, old, (), kept)
     except AssayError:
         return None  # Without a trace nothing is predicted: such a row tells nothing of either.
     sides = [_given(row, question, existing, item) for item in (old, new)]
