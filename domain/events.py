@@ -169,7 +169,8 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
     """An event that passed the gate.
 
     `raw` is its text as sent, `digest` the SHA-256 of that text, `data` the checked structure of a known type.
-    `attestation` is set by whoever lets the event in; the gate itself knows nobody.
+    `signed` says that it carries a signature, right or wrong; `attestation` is set by whoever lets the event in: the gate
+    itself knows nobody.
     """
 
     id: str
@@ -181,6 +182,7 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes
     data: msgspec.Struct | None
     warnings: tuple[str, ...] = ()
+    signed: bool = False
     attestation: Attestation = "anonymous"
 
     @property
@@ -349,7 +351,7 @@ def _as_written(text: bytes) -> Decoded | None:
         return None
     _check_envelope(envelope, time)
     _check_data(data)
-    return _passed(text, envelope, time, data)
+    return _passed(text, envelope, time, data, (), signed=envelope.signature is not None)
 
 
 def _whatever(text: bytes) -> Decoded:
@@ -367,7 +369,7 @@ def _whatever(text: bytes) -> Decoded:
     envelope = _envelope(event)
     data, warnings = _data(envelope)
     require_interoperable(text, event)
-    return _passed(text, envelope, envelope.time, data, warnings)
+    return _passed(text, envelope, envelope.time, data, warnings, signed="signature" in event)
 
 
 def _passed(
@@ -375,7 +377,9 @@ def _passed(
     envelope: Event | _Written,
     time: datetime | None,
     data: msgspec.Struct | None,
-    warnings: tuple[str, ...] = (),
+    warnings: tuple[str, ...],
+    *,
+    signed: bool,
 ) -> Decoded:
     return Decoded(
         id=envelope.id,
@@ -387,6 +391,7 @@ def _passed(
         raw=text,
         data=data,
         warnings=warnings,
+        signed=signed,
     )
 
 

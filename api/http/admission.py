@@ -31,7 +31,6 @@ Sources = Mapping[str, set[str]]
 """The sources that have used each run or name."""
 
 SHIPPED = "shipped"
-_SIGNED = b'"signature"'
 
 _RUN_SOURCES = """
 SELECT run_id, source FROM run WHERE run_id IN (SELECT unnest($names))
@@ -99,7 +98,7 @@ class Admission:
             return refused
         if permission.rule != "source":
             self._ruled.append(event)
-        if _SIGNED in event.raw:
+        if event.signed:
             self._signed.append(event)
         return event
 

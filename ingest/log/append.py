@@ -224,29 +224,29 @@ def _moved(expected: Expected, version: int) -> VersionConflict:
     return error
 
 
-def _linked(placed: dict[str, int], rows: dict[str, tuple[bytes, bytes]], head: _Head) -> bytes:
+def _linked(placed: dict[str, int], rows: dict[str, tuple[bytes, bytes, bytes]], head: _Head) -> bytes:
     """Return the content of a binary COPY of the new events, each linked to the one before it."""
     content = [_COPY_HEAD]
     previous = head.link
     pack, recorded_at_us = _ROW_HEAD.pack, head.recorded_at_us
     for identifier, position in placed.items():
-        fields, body = rows[identifier]
+        fields, length, body = rows[identifier]
         chained = pack(8, position, 8, recorded_at_us) + fields
         previous = sha256(previous + chained).digest()  # Written out: every writer waits for this loop.
-        content += (_COLUMNS, chained, _DIGEST_LENGTH, previous, body)
+        content += (_COLUMNS, chained, _DIGEST_LENGTH, previous, length, body)
     content.append(_COPY_END)
     return b"".join(content)
 
 
-def _row(event: Decoded) -> tuple[bytes, bytes]:
-    """Return the event's chained fields after recorded_at, and its body, as a binary COPY encodes them."""
+def _row(event: Decoded) -> tuple[bytes, bytes, bytes]:
+    """Return the event's chained fields after recorded_at, and length and text of its body, as a binary COPY encodes them."""
     fields = (
         _ID_AND_DIGEST.pack(16, bytes.fromhex(event.id.replace("-", "")), 32, event.digest),
         _words(event.attestation, event.type, event.source),
         _NULL if event.subject is None else _text(event.subject.encode()),
         _NULL if event.time is None else _moment(event.time),
     )
-    return b"".join(fields), _text(event.raw)
+    return b"".join(fields), _LENGTH.pack(len(event.raw)), event.raw
 
 
 def _moment(time: datetime) -> bytes:

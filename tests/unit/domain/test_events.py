@@ -261,6 +261,15 @@ def test_both_ways_give_the_same_event() -> None:
         assert getattr(quick, name) == getattr(long, name)
 
 
+@pytest.mark.parametrize(
+    ("member", "is_signed"),
+    [(b'"signature":"x",', True), (b'"signatur\\u0065":"x",', True), (b'"signed":"signature",', False), (b"", False)],
+)
+def test_a_signature_is_noticed_in_every_spelling(member: bytes, is_signed: bool) -> None:
+    for text in (QUICK, QUICK + b"\n"):
+        assert decode_event(text.replace(b'"data":', member + b'"data":', 1)).signed is is_signed
+
+
 PARTS: dict[str, dict[str, Any]] = {
     "execution.options": {"attention": "sdpa", "limits": [1, 2.5]},
     "observed.details": {"types": {"f16": 0.9}, "breaks": 0},
