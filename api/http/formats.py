@@ -144,10 +144,12 @@ def respond(
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with the JSON columns as JSON."""
     return {
-        name: msgspec.Raw(value.encode())
-        if name in JSON_COLUMNS and isinstance(value, str) and value[:1] in ("{", "[")
-        else value
-        for name, value in row.items()
+        **row,
+        **{
+            name: msgspec.Raw(row[name].encode())
+            for name in row.keys() & JSON_COLUMNS
+            if isinstance(row[name], str) and row[name][:1] in ("{", "[")
+        },
     }
 
 

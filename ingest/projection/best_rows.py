@@ -70,9 +70,13 @@ class _Batch:
         import pyarrow as pa
 
         rows = rows.sort_by([("model_id", "ascending"), ("position", "ascending")]).combine_chunks()
-        self._types = dict(zip(rows.column_names, rows.schema.types, strict=True))
+        self._encoded = {
+            field.name: field.type
+            for field in rows.schema
+            if pa.types.is_string(field.type) and field.name not in _UNIQUE
+        }
         columns = [
-            column.dictionary_encode() if pa.types.is_string(column.type) and name not in _UNIQUE else column
+            column.dictionary_encode() if name in self._encoded else column
             for name, column in zip(rows.column_names, rows.columns, strict=True)
         ]
         self._rows = pa.table(columns, names=rows.column_names)
@@ -90,8 +94,11 @@ class _Batch:
         import pyarrow as pa
 
         rows = self._rows.select(columns).slice(*self._places.get(model, (0, 0)))
-        pairs = zip(columns, rows.columns, strict=True)
-        return pa.table([column.cast(self._types[name]) for name, column in pairs], names=list(columns))
+        decoded = [
+            column.cast(self._encoded[name]) if name in self._encoded else column
+            for name, column in zip(columns, rows.columns, strict=True)
+        ]
+        return pa.table(decoded, names=list(columns))
 
 
 class BestRows:
