@@ -16,8 +16,17 @@ from typing import Any
 
 import pytest
 
+from tests.preloaded import preloaded
+
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 60.0
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _preloaded() -> Iterator[None]:
+    """Services, commands and children that measure begin with their imports done."""
+    with preloaded():
+        yield
 
 
 class RunningService:

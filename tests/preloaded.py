@@ -1,0 +1,216 @@
+"""Start the Python programs of tests as copies of a process that has imported what they import.
+
+A process that measures takes three seconds of a processor to import torch and transformers, a service takes one to import
+what it serves with; a copy takes milliseconds. Each copy is a child of the process that starts it, with the arguments,
+environment, folder and open files that a new interpreter would have. What a copy cannot do as a new interpreter does is
+started as one: other variables that libraries read at import, a terminal, a folder with modules of its own.
+
+Only on Linux, where a process can become the parent of its grandchildren.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PRELOADED = {
+    "runner.protocol.child": (
+        "runner.protocol.child", "runner.models.build", "runner.platforms.torch_eager", "torch._dynamo",
+        "transformers.models.bert.modeling_bert", "openvino",
+    ),
+    "assay.cli": (
+        "assay.cli", "assay.service", "api.app", "api.background.*", "api.routes.*", "ingest.importers.registry",
+        "ingest.projection.projector", "predictor.service", "runner.campaign.bench", "granian.server.embed", "rich.console",
+    ),
+}  # fmt: skip
+"""Programs, as `python -m` takes them, and what to import before the first is started; `package.*` has all below it."""
+ROOT = Path(__file__).resolve().parents[1]
+_READ_LATE = frozenset({"COLUMNS", "PYTHONPATH", "TMPDIR", "TOKENIZERS_PARALLELISM"})
+_LATE = ("ASSAY_", "PYTEST_", "TORCHINDUCTOR_", "_TORCHINDUCTOR_")
+"""Variables that may differ in a copy, because they are read when they are needed, and what others of them begin with."""
+_SUBREAPER = 36
+_LONGEST = 1 << 18
+
+
+class _Command(NamedTuple):
+    """What `subprocess` asks the system to start, as far as copies can be."""
+
+    program: str
+    arguments: list[str]
+    safe: bool
+    """Whether the folder that it starts in is no place of modules: `python -P`."""
+
+
+class _Original:
+    """A process that has imported the modules of one program, and makes copies of itself."""
+
+    def __init__(self, program: str) -> None:
+        self.environment = _read_at_import(dict(os.environ))
+        self.processors = os.sched_getaffinity(0)
+        self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-P", __file__, str(theirs.fileno()), *PRELOADED[program]]
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+
+    def copy(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
+        """Start a copy, which becomes a child of this process, and return its process id."""
+        _adopt(True)
+        try:
+            socket.send_fds(self._connection, [json.dumps(request).encode()], list(descriptors))
+            return int(self._connection.recv(64))
+        finally:
+            _adopt(False)
+
+    def close(self) -> None:
+        self._connection.close()
+        self._process.wait()
+
+
+def _adopt(whether: bool) -> None:
+    """Say whether this process takes the children of its children that end."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, int(whether), 0, 0, 0)
+
+
+def _read_at_import(environment: dict[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environment.items() if not k.startswith(_LATE) and k not in _READ_LATE}
+
+
+def _command(words: Sequence[Any]) -> _Command | None:
+    """Return what a command line runs; None where it is none of the programs."""
+    interpreter, *rest = [os.fsdecode(word) for word in words]
+    safe = rest[:1] == ["-P"]
+    if safe:
+        del rest[0]
+    if interpreter != sys.executable or len(rest) < 2 or rest[0] != "-m" or rest[1] not in PRELOADED:
+        return None
+    return _Command(rest[1], rest[2:], safe)
+
+
+def _has_modules(folder: str) -> bool:
+    return Path(folder) != ROOT and any(Path(folder).glob("*.py"))
+
+
+@contextmanager
+def preloaded() -> Iterator[None]:
+    """Start the programs of PRELOADED as copies while the block lasts, whichever code of this process starts them."""
+    start: Callable[..., int] | None = getattr(subprocess, "_fork_exec", None)
+    if sys.platform != "linux" or start is None:
+        yield
+        return
+    originals: dict[str, _Original] = {}
+
+    def fork_exec(words: Any, executables: Any, close: bool, keep: Any, folder: Any, variables: Any, *rest: Any) -> int:
+        command = _command(words)
+        if command is not None:
+            streams, error_pipe, session, account = (rest[0], rest[3], rest[5]), rest[7], rest[9], rest[10:15]
+            place = str(Path.cwd()) if folder is None else os.fsdecode(folder)
+            environment = dict(os.environ)
+            if variables is not None:
+                environment = dict(os.fsdecode(entry).split("=", 1) for entry in variables)
+            kept = [number for number in keep if number != error_pipe]
+            taken = [standard if number < 0 else number for standard, number in enumerate(streams)]
+            plain = close and account == (-1, None, None, None, -1) and rest[15] is None
+            if plain and not any(map(os.isatty, taken)) and not _has_modules(place):
+                original = originals.get(command.program) or _Original(command.program)
+                originals[command.program] = original
+                same = os.sched_getaffinity(0) == original.processors
+                if same and _read_at_import(environment) == original.environment:
+                    request = {
+                        **command._asdict(), "environment": environment, "folder": place, "session": bool(session),
+                        "parent": os.getpid(), "targets": [0, 1, 2, *kept],
+                    }  # fmt: skip
+                    return original.copy(request, [*taken, *kept])
+        return start(words, executables, close, keep, folder, variables, *rest)
+
+    subprocess._fork_exec = fork_exec  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        subprocess._fork_exec = start  # type: ignore[attr-defined]
+        for original in originals.values():
+            original.close()
+
+
+def _import(name: str) -> None:
+    if name.endswith(".*"):
+        package = importlib.import_module(name.removesuffix(".*"))
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    else:
+        importlib.import_module(name)
+
+
+def _next_copy(connection: socket.socket) -> dict[str, Any] | None:
+    """Make a copy for each request, and return the request in the copy; return None where no more will come."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(connection, _LONGEST, 64)
+        if not message:
+            return None
+        reading, writing = os.pipe()
+        between = os.fork()
+        if not between:
+            if copy := os.fork():
+                os.write(writing, str(copy).encode())
+                os._exit(0)
+            for each in (reading, writing):
+                os.close(each)
+            connection.close()
+            return {**json.loads(message), "descriptors": descriptors}
+        # With the end of the process between, the copy becomes a child of who asked for it.
+        os.waitpid(between, 0)
+        connection.send(os.read(reading, 64))
+        for each in (reading, writing, *descriptors):
+            os.close(each)
+
+
+def _become(request: dict[str, Any]) -> None:
+    """Take over what a new process would have been started with."""
+    while os.getppid() != request["parent"]:
+        time.sleep(0.0002)
+    if request["session"]:
+        os.setsid()
+    targets = request["targets"]
+    above = [fcntl.fcntl(number, fcntl.F_DUPFD, max(targets) + 1) for number in request["descriptors"]]
+    for number in request["descriptors"]:
+        os.close(number)
+    for number, target in zip(above, targets, strict=True):
+        os.dup2(number, target)
+        os.close(number)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        old = getattr(sys, name)
+        stream = open(  # noqa: SIM115
+            number, "w" if number else "r", 1 if number == 2 else -1, old.encoding, old.errors, closefd=False
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    os.chdir(request["folder"])
+    before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    first = [] if request["safe"] else [request["folder"]]
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[:] = [*first, *paths, *(path for path in sys.path if path not in before)]
+    sys.argv[1:] = request["arguments"]
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as channel:
+        for module in sys.argv[2:]:
+            _import(module)
+        wanted = _next_copy(channel)
+    if wanted is not None:
+        _become(wanted)
+        runpy.run_module(wanted["program"], run_name="__main__", alter_sys=True)
