@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib.util
 import os
 import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import Any
@@ -30,6 +31,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 FIRST = ("integration", "torture", "properties", "windows")
 """Folders whose files take longest, in this order; those of all others follow."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect no garbage while modules are imported, and look no more at what they hold: it lasts as long as the process."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
