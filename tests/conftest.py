@@ -72,6 +72,16 @@ def _memory_folder() -> str | None:
     return None
 
 
+def _bound(server: Any) -> None:
+    """Keep a server that lies in memory small: its log of writes would take two gigabytes for every worker."""
+    import psycopg
+
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        for setting in ("max_wal_size = '160MB'", "min_wal_size = '32MB'", "autovacuum = off"):
+            connection.execute(f"ALTER SYSTEM SET {setting}")
+        connection.execute("SELECT pg_reload_conf()")
+
+
 @pytest.fixture(scope="session")
 def postgres_server(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The server that tests make their databases on; an `ingest.log.postgres.Database`."""
@@ -91,6 +101,7 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[Any]:
             tempfile.TemporaryDirectory(prefix="assay-", dir=_memory_folder()) as folder,
             open_database(folder) as server,
         ):
+            _bound(server)
             yield server
         if named is not None:
             os.environ["ASSAY_DATABASE_URL"] = named
