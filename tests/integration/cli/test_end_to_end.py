@@ -1,4 +1,4 @@
-"""The command line as a stranger types it: a real service, a real Postgres, a real measured run."""
+"""What a stranger types: a real service, a real Postgres, a real measured run. tests/integration/test_wheel.py types it for real."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from assay.cli import VERBS
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
+from tests.integration.cli.here import run_here
 
 MODEL = "prajjwal1/bert-tiny"
 QUICK = ("--platform", "cpu", "--weights", "random", "--budget", "0.3")
@@ -31,8 +32,7 @@ class Assay:
         self.environment = environment | {"ASSAY_HOME": str(home)} | ({"ASSAY_SERVER": server} if server else {})
 
     def __call__(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "assay.cli", *words]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=300, check=False)
+        done = run_here(self.environment, *words)
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 

@@ -6,13 +6,13 @@ import gzip
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay.client import Client
+from tests.integration.cli.here import run_here
 
 PLAN = """
 assay: 1
@@ -27,10 +27,7 @@ sweeps:
 
 def run(home: Path, *words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-    command = [sys.executable, "-m", "assay.cli", *map(str, words)]
-    done = subprocess.run(
-        command, env=environment | {"ASSAY_HOME": str(home)}, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_here(environment | {"ASSAY_HOME": str(home)}, *map(str, words))
     assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
