@@ -20,6 +20,7 @@ import runpy
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ ROOT = Path(__file__).resolve().parents[1]
 _READ_LATE = frozenset({"COLUMNS", "PYTHONPATH", "TMPDIR", "TOKENIZERS_PARALLELISM"})
 _LATE = ("ASSAY_", "PYTEST_", "TORCHINDUCTOR_", "_TORCHINDUCTOR_")
 """Variables that may differ in a copy, because they are read when they are needed, and what others of them begin with."""
+_ALONE = threading.RLock()
+"""Held while a process is started: tests do so in several threads, and each must get the number of its own."""
 _SUBREAPER = 36
 _LONGEST = 1 << 18
 
@@ -67,12 +70,13 @@ class _Original:
 
     def copy(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Start a copy, which becomes a child of this process, and return its process id."""
-        _adopt(True)
-        try:
-            socket.send_fds(self._connection, [json.dumps(request).encode()], list(descriptors))
-            return int(self._connection.recv(64))
-        finally:
-            _adopt(False)
+        with _ALONE:
+            _adopt(True)
+            try:
+                socket.send_fds(self._connection, [json.dumps(request).encode()], list(descriptors))
+                return int(self._connection.recv(64))
+            finally:
+                _adopt(False)
 
     def close(self) -> None:
         self._connection.close()
@@ -124,8 +128,10 @@ def preloaded() -> Iterator[None]:
             taken = [standard if number < 0 else number for standard, number in enumerate(streams)]
             plain = close and account == (-1, None, None, None, -1) and rest[15] is None
             if plain and not any(map(os.isatty, taken)) and not _has_modules(place):
-                original = originals.get(command.program) or _Original(command.program)
-                originals[command.program] = original
+                with _ALONE:
+                    if command.program not in originals:
+                        originals[command.program] = _Original(command.program)
+                original = originals[command.program]
                 same = os.sched_getaffinity(0) == original.processors
                 if same and _read_at_import(environment) == original.environment:
                     request = {

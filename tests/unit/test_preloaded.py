@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,12 @@ def test_signal_that_ends_a_copy_is_its_status_and_the_next_one_is_made(folder: 
         assert run(folder, "end")[0] == -signal.SIGKILL
         status, copy, _ = run(folder)
     assert (status, copy["imported"]) == (3, True)
+
+
+def test_threads_that_start_copies_at_the_same_time_get_each_its_own(folder: Path) -> None:
+    with preloaded.preloaded(), ThreadPoolExecutor(8) as threads:
+        ended = [threads.submit(run, folder, text) for text in ["end", "some"] * 12]
+    assert [each.result()[0] for each in ended] == [-signal.SIGKILL, 3] * 12
 
 
 @pytest.mark.parametrize("variables", [{"HF_HOME": "elsewhere"}, {"PYTHONUTF8": "1"}])
