@@ -130,12 +130,16 @@ def _figure(value: float, unit: str) -> str:
 
 
 def shortages(curves: Mapping[str, Grown], memory_bytes: float, disk_bytes: float) -> dict[str, float]:
-    """Return by resource at how many events it would be used up, what runs out first first.
+    """Return by resource at how many events it would be used up, what runs out first first; memory by its first curve.
 
     What the laws do not use up below 10^15 events is left out.
     """
     peaks = [curve for name, curve in curves.items() if name.endswith("_memory") and CURVES[name].of == "events"]
     reached = {f"memory ({CURVES[curve.name].what})": curve.law.size_at(memory_bytes) for curve in peaks if curve.law}
+    first = min(
+        (what for what in reached if reached[what] is not None), key=lambda what: reached[what] or 0, default=None
+    )
+    reached = {what: size for what, size in reached.items() if what == first}
     stored = [curve.law for name in STORED if (curve := curves.get(name)) is not None and curve.law is not None]
     if len(stored) == len(STORED):
         reached["disk (Postgres, DuckDB and the archive together)"] = _full(stored, disk_bytes)

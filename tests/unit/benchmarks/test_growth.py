@@ -139,7 +139,7 @@ def test_page_has_the_curves_in_their_own_place_and_not_among_the_figures(tmp_pa
     (docs / "images").mkdir(parents=True)
     results.mkdir()
     (docs / "benchmarks.md").write_text(
-        "a\n<!-- figures -->\nold\n<!-- /figures -->\nb\n<!-- growth -->\nold\n<!-- /growth -->\nc\n"
+        "a\n<!-- figures -->\noutdated\n<!-- /figures -->\nb\n<!-- growth -->\noutdated\n<!-- /growth -->\nc\n"
     )
     (results / "growth.json").write_bytes(msgspec.json.encode(document()))
     rebuild = {
@@ -151,7 +151,7 @@ def test_page_has_the_curves_in_their_own_place_and_not_among_the_figures(tmp_pa
     page.write_page(results, docs)
     text = (docs / "benchmarks.md").read_text()
     figures, curves = text.split("<!-- growth -->")
-    assert "old" not in text
+    assert "outdated" not in text
     assert "| x | 1 s |" in figures
     assert "append in process" not in figures
     assert "append in process" in curves
