@@ -20,7 +20,7 @@ from runner.protocol.parent import Ended
 from runner.protocol.tasks import Case, Failed
 from runner.tracing.combined_traces import operators_of_call
 
-__all__ = ["Growth", "follow_plan", "run_plan"]
+__all__ = ["Growth", "follow_plan", "run_campaign", "run_plan"]
 
 
 class Growth:
@@ -83,6 +83,18 @@ def run_plan(
     without it nothing is traced.
     """
     campaign = Campaign(plan, trace=True, cache=cache, describe=describe)
+    return run_campaign(campaign, on_event, on_progress, done=done, context=context)
+
+
+def run_campaign(
+    campaign: Campaign,
+    on_event: OnEvent,
+    on_progress: OnProgress | None = None,
+    *,
+    done: Collection[CaseKey] = (),
+    context: RunContext | None = None,
+) -> RunReport:
+    """Run a campaign that was made before, as `run_plan` does."""
     run = Run(campaign, on_event, on_progress, kind="bench", context=context)
 
     def act(case: Case, ended: Ended, model: dict[str, Any]) -> Row:

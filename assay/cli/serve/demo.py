@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import rich_click as click
@@ -26,8 +29,12 @@ from presentation import formatting
 
 if TYPE_CHECKING:
     from assay.client import Client
+    from runner.campaign.campaign import Campaign
+    from runner.campaign.run import Progress
 
 __all__ = ["demo"]
+
+Result = TypeVar("Result")
 
 MODELS = ("google-bert/bert-base-uncased", "google/vit-base-patch16-224", "openai/whisper-tiny")
 PLATFORMS = ("cpu", "openvino")
@@ -67,16 +74,22 @@ def demo(budget_s: float, port: int | None, dashboard_port: int | None) -> int:
     home = find_home()
     with ExitStack() as stack:
         _step(1, "Starting Postgres, the API and the dashboard")
+        scratch = stack.enter_context(TemporaryDirectory(prefix="assay-", ignore_cleanup_errors=True))
+        # None of it is timed, and all of it is over before the first measurement.
+        surveyed = _aside(lambda: (_campaign(budget_s), *_verify(Path(scratch))))
         api_port, page_port = _port(port, 8000), _port(dashboard_port, 8501)
         url, page, _ = stack.enter_context(up(home, api_port, page_port))
         client = stack.enter_context(Client(url))
         notes().print(f"  API {url} · dashboard {page} · data {home.path}")
         _step(2, "Loading what was measured on other machines")
         _load(client)
-        _step(3, "Looking at this machine, and measuring three models on it")
-        events = _measure(budget_s)
-        _step(4, "Verifying one model on each platform against fp32 on the CPU")
-        events += _verify()
+        _step(3, "Looking at this machine, and verifying one model on each platform against fp32 on the CPU")
+        campaign, verified, steps = surveyed.result()
+        with progress() as show:
+            for step in steps:
+                show(step)
+        _step(4, "Measuring three models on this machine")
+        events = _measure(campaign) + verified
         _step(5, "Posting every result as an event, and projecting the log")
         _post(client, events)
         _step(6, "Training the predictor on what is there")
@@ -95,6 +108,20 @@ def demo(budget_s: float, port: int | None, dashboard_port: int | None) -> int:
     return 0
 
 
+def _aside(work: Callable[[], Result]) -> Future[Result]:
+    """Do some work beside this thread. It ends with the process, so that Ctrl-C waits for none of it."""
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
 def _step(number: int, title: str) -> None:
     notes().print(f"[bold]{number}/6 {title}[/bold]")
 
@@ -109,6 +136,8 @@ def _load(client: Client) -> None:
         notes().print("  none here: they come with a checkout of the code, in its folder data")
         return
     report = post_files(files, lambda lines: client.post_events(lines, batch=len(lines)))
+    if report.last_position is not None:
+        client.wait_for(report.last_position)
     text = f"{formatting.count(report.accepted)} new, {formatting.count(report.duplicate)} already there"
     refused = f", {report.refused_lines} refused: {report.refused[0].detail}" if report.refused else ""
     notes().print(f"  {described(contents_of(files))}; {text}{refused}", markup=False)
@@ -126,30 +155,40 @@ def _port(wanted_value: int | None, usual: int) -> int:
     return usual
 
 
-def _measure(budget_s: float) -> list[dict[str, Any]]:
+def _campaign(budget_s: float) -> Campaign:
+    """Survey this machine, and describe and trace the models that are to be measured."""
     from assay.home import find_home
-    from runner.campaign.bench import run_plan
+    from runner.campaign.campaign import Campaign
     from runner.campaign.plan import Sweep, make_plan
     from runner.measure.stopping import Method
 
     sweep = Sweep(models=MODELS, platforms=PLATFORMS, precisions=PRECISIONS, batch_sizes=BATCHES)
     plan = make_plan(sweep, weights="random", method=Method(budget_s=budget_s))
+    return Campaign(plan, trace=True, cache=find_home().cache)
+
+
+def _measure(campaign: Campaign) -> list[dict[str, Any]]:
+    from runner.campaign.bench import run_campaign
+
     events: list[dict[str, Any]] = []
     with progress() as show:
-        run_plan(plan, events.append, show, cache=find_home().cache)
+        run_campaign(campaign, events.append, show)
     return events
 
 
-def _verify() -> list[dict[str, Any]]:
-    from assay.home import find_home
+def _verify(cache: Path) -> tuple[list[dict[str, Any]], list[Progress]]:
+    """Return the events of a verification, and what to show of it.
+
+    Its own cache: how long a conversion took beside other work must not stand in a later measurement.
+    """
     from runner.campaign.plan import Sweep, make_plan
     from runner.campaign.verify import run_verification
 
     plan = make_plan(Sweep(models=(VERIFIED,), platforms=PLATFORMS), weights="random")
     events: list[dict[str, Any]] = []
-    with progress() as show:
-        run_verification(plan, events.append, show, cache=find_home().cache)
-    return events
+    steps: list[Progress] = []
+    run_verification(plan, events.append, steps.append, cache=cache)
+    return events, steps
 
 
 def _post(client: Client, events: list[dict[str, Any]]) -> None:
