@@ -37,7 +37,7 @@ from ingest.projection import Tables
 __all__ = ["AlertWatch"]
 
 LOOK_S = 0.25
-REST = 4.0
+REST = 9.0
 """After a look it rests for so many times as long as that took: requests and appends have the processor for the rest."""
 AUTHOR = "assay"
 CHANGES_AN_EVENT = 50
