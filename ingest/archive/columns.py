@@ -35,14 +35,15 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
     decimal: an integer, `scale` digits of it behind the point; `trimmed`, the text has no zeros at its end. float: a
     double, whose shortest text it is. hex: the bytes of `width` after `prefix`. text: as it is. id, time: not at all,
-    being the event's own. `repeats` says that few values come often.
+    being the event's own; same: not at all, being what the event has at the path `of`. `repeats` says that few values come often.
     """
 
-    kind: Literal["text", "decimal", "float", "hex", "id", "time"] = "text"
+    kind: Literal["text", "decimal", "float", "hex", "id", "time", "same"] = "text"
     scale: int = 0
     trimmed: bool = False
     prefix: str = ""
     width: int = 0
+    of: str = ""
     repeats: bool = False
 
     @property
@@ -54,7 +55,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     def encoded(self, texts: pa.StringArray, own: pa.StringArray) -> tuple[pa.Array | None, pa.StringArray]:
         """Return the values and, for those whose text they would not give exactly, the texts; null elsewhere.
 
-        `own` is the text that the event's own id or time would have here.
+        `own` is the text that the event's own id or time, or what it has at `of`, would have here.
         """
         if self.kind == "text":
             return None, texts
@@ -65,7 +66,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self, values: pa.Array | None, own: pa.StringArray) -> pa.StringArray:
         """Return the texts of values, null where they are."""
-        if self.kind in ("id", "time") or values is None:
+        if self.kind in ("id", "time", "same") or values is None:
             return own
         if self.kind == "hex":
             return pc.binary_join_element_wise(f'"{self.prefix}', _hex_of(values), '"', "")

@@ -57,7 +57,8 @@ _KNOWN = (b"1", b"2", _VERSION)
 in their bodies up to version 2."""
 _CHAINED = b"assay.chain"
 _PLAN = b"assay.plan"
-_GROUP_ROWS = 16_384
+_GROUP_ROWS = 8_192
+"""A single body costs the reading of its row group: in groups of twice the size 50 % more, which take 2 % less room."""
 _GROUP_BYTES = 16 * 2**20
 
 

@@ -96,8 +96,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         own = _own(identifiers, table["time"].combine_chunks())
         made: dict[str, Any] = {name: table[name] for name, _ in ENVELOPE if name in table.column_names}
         made |= {"shape": pa.array(shapes, pa.string()), "body": pa.array(bodies, pa.string())}
+        texts = {path: pa.array(scalars.pop(path), pa.string()) for path in self.columns}
         for path, column in self.columns.items():
-            values, rest = column.encoded(pa.array(scalars.pop(path), pa.string()), own[_own_name(column)])
+            values, rest = column.encoded(texts[path], texts[column.of] if column.of else own[_own_name(column)])
             made |= {_text_name(path): rest} | ({} if values is None else {path: values})
         return pa.table({name: made[name] for name in self.schema.names}).cast(self.schema)
 
@@ -142,8 +143,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if column.kind == "text":
             return rest
         values = table[path].combine_chunks() if column.type is not None else None
-        text = column.text(values, own[_own_name(column)])
-        # The event's own id or time is what a scalar is unless the column says otherwise.
+        text = column.text(values, self._texts(table, column.of, own) if column.of else own[_own_name(column)])
+        # The event's own id or time, or what is at another path, is what a scalar is unless the column says otherwise.
         return pc.coalesce(rest, text)
 
 
@@ -160,10 +161,20 @@ def planned(sample: Sequence[tuple[str, str, datetime | None]]) -> Plan:
         if events > 1 and paths is not None and len(columns | set(paths)) <= _MOST_COLUMNS:
             names[shape] = paths
             columns |= set(paths)
-    for identifier, pieces, time in taken:
+    rows: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for row, (identifier, pieces, time) in enumerate(taken):
         for path, scalar in zip(names.get(MARK.join(pieces[::2]), ()), pieces[1::2], strict=False):
             scalars[path].append((scalar, identifier, time))
-    return Plan(columns={path: _column(path, scalars[path]) for path in sorted(columns)})
+            rows[path].append((row, scalar))
+    firsts: dict[tuple[tuple[int, str], ...], str] = {}
+    made: dict[str, Column] = {}
+    for path in sorted(columns):
+        made[path] = _column(path, scalars[path])
+        first = firsts.setdefault(tuple(rows[path]), path)
+        # What never changes takes no room of its own.
+        if first != path and made[path].kind not in _OWN and len({scalar for _, scalar in rows[path]}) > 1:
+            made[path] = Column(kind="same", of=first, repeats=made[path].repeats)
+    return Plan(columns=made)
 
 
 def _column(path: str, seen: Sequence[tuple[str, str, datetime | None]]) -> Column:

@@ -122,7 +122,7 @@ def test_facts_and_raw_samples_lie_apart(archive, filled):
     assert raw.num_rows == 10
     stored = zip(facts["type"].to_pylist(), facts["shape"].to_pylist(), facts["body"].to_pylist(), strict=True)
     assert {type_ for type_, shape, body in stored if shape is None and body is None} == {"assay.samples.recorded.v1"}
-    assert facts["$.data.metrics.latency_ms.p50"].to_pylist()[0] == 15
+    assert facts["$.data.metrics.latency_ms.mean"].to_pylist()[0] == 15
 
 
 def test_a_writer_that_keeps_a_beat_hides_nothing_from_the_plan_of_a_file(
@@ -131,7 +131,7 @@ def test_a_writer_that_keeps_a_beat_hides_nothing_from_the_plan_of_a_file(
     monkeypatch.setattr(archive_module, "SAMPLED_EVENTS", 100)
     append([event for number in range(100) for event in (samples(), build.measurement(1.5 + number))])
     (segment,) = archive.write()
-    assert "$.data.metrics.latency_ms.p50" in pq.read_schema(archive.folder / segment.facts).names
+    assert "$.data.metrics.latency_ms.mean" in pq.read_schema(archive.folder / segment.facts).names
 
 
 def test_an_id_stays_unique_after_its_body_has_left(database, archive, filled, append):

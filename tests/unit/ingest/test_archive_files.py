@@ -84,6 +84,39 @@ def test_an_event_s_own_id_is_not_stored_twice():
     assert chosen(['"a"', '"b"', '"c"'], ['"a"', '"b"', '"x"'], kind="id") == Column(kind="id")
 
 
+def test_what_two_paths_have_in_common_is_stored_once():
+    alike = [json.dumps({"n": number, "m": {"n": number}, "k": 1, "l": 1}) for number in range(4)]
+    columns = planned([(str(uuid.UUID(int=number)), body, WHEN) for number, body in enumerate(alike)]).columns
+    # Of two paths the first in order has the column; what never changes has one of its own.
+    assert columns["$.n"] == Column(kind="same", of="$.m.n")
+    assert {path: column.kind for path, column in columns.items() if path != "$.n"} == dict.fromkeys(
+        ("$.k", "$.l", "$.m.n"), "decimal"
+    )
+
+
+FEW = st.none() | st.sampled_from([1, 2, 1.5, "1", "x"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(FEW, FEW, FEW), min_size=1, max_size=12))
+def test_paths_that_differ_after_the_sample_come_back(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("same") / "facts.parquet"
+    alike = [json.dumps({"a": value, "b": {"c": value}, "d": value}) for value in (1, 2, 3, 1)]
+    others = [
+        json.dumps({key: value for key, value in (("a", a), ("b", {"c": c}), ("d", d)) if value is not None})
+        for a, c, d in rows
+    ]
+    # Shapes without one of the paths are in the sample too.
+    shapes = ['{"a": 1}', '{"a": 2}', '{"b": {"c": 1}}', '{"b": {"c": 2}}']
+    bodies = [*alike, *others]
+    identifiers = [str(uuid.UUID(int=number)) for number in range(len(bodies))]
+    for sample in (alike, alike + shapes):
+        plan = planned([(identifiers[0], body, WHEN) for body in sample])
+        write_facts(path, plan, [table(bodies, identifiers)], CHAINED)
+        assert [body for group in whole(path) for body in group["body"].to_pylist()] == bodies
+    assert planned([(identifiers[0], body, WHEN) for body in alike]).columns["$.d"].kind == "same"
+
+
 @pytest.mark.parametrize("file", sorted(GOLDEN.glob("*.json")), ids=lambda file: file.stem)
 def test_golden_events_come_back_however_they_were_spelled(path, file):
     pretty = file.read_text()
@@ -128,11 +161,11 @@ def test_a_range_and_single_events_are_found(path):
     bodies = [json.dumps({"n": number}) for number in range(40_000)]
     identifiers = [str(uuid.UUID(int=number)) for number in range(len(bodies))]
     write_facts(path, planned([(identifiers[0], bodies[0], None)] * 2), [table(bodies, identifiers)], CHAINED)
-    assert pq.ParquetFile(path).num_row_groups == 3
+    assert pq.ParquetFile(path).num_row_groups == 5
     found = [position for group in whole(path, 16_000, 33_000) for position in group["position"].to_pylist()]
     assert found == list(range(16_001, 33_001))
-    assert bodies_at(path, [1, 16_384, 16_385, 40_000, 40_001]) == {
-        position: bodies[position - 1] for position in (1, 16_384, 16_385, 40_000)
+    assert bodies_at(path, [1, 8_192, 8_193, 40_000, 40_001]) == {
+        position: bodies[position - 1] for position in (1, 8_192, 8_193, 40_000)
     }
 
 
