@@ -45,6 +45,7 @@ _LATE = ("ASSAY_", "PYTEST_", "TORCHINDUCTOR_", "_TORCHINDUCTOR_")
 _ALONE = threading.RLock()
 """Held while a process is started: tests do so in several threads, and each must get the number of its own."""
 _SUBREAPER = 36
+_ADOPTED_S = 60.0
 _LONGEST = 1 << 18
 
 
@@ -184,7 +185,10 @@ def _next_copy(connection: socket.socket) -> dict[str, Any] | None:
 
 def _become(request: dict[str, Any]) -> None:
     """Take over what a new process would have been started with."""
+    until = time.monotonic() + _ADOPTED_S
     while os.getppid() != request["parent"]:
+        if time.monotonic() > until:
+            raise SystemExit("the process that asked for this one has ended")
         time.sleep(0.0002)
     if request["session"]:
         os.setsid()
