@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 
 import msgspec
@@ -39,7 +40,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Flight:
-    def __init__(self) -> None:
+    def __init__(self, position: int) -> None:
+        self.position = position
         self.landed = threading.Event()
         self.answer: Lag | None = None
         self.error: AssayError | None = None
@@ -48,7 +50,7 @@ class _Flight:
 class LagAsker:
     """Asks the log through a connection of its own, which stays open: to connect costs fifty times as much as to ask.
 
-    Whoever comes while a question is under way waits for that one.
+    Whoever comes while a question is under way waits for that one, and asks again where it was of an earlier position.
     """
 
     def __init__(self, source: LogSource, timeout_s: float = 2.0) -> None:
@@ -59,18 +61,24 @@ class LagAsker:
 
     def ask(self, position: int) -> Lag:
         """Return the lag; ServiceUnavailable where Postgres is away or gives no answer in time."""
-        with self._asking:
-            flight = self._flight
-            if flight is None or flight.landed.is_set():
-                flight = self._flight = _Flight()
-                threading.Thread(target=self._fly, args=(flight, position), name="lag", daemon=True).start()
-        if not flight.landed.wait(self._timeout_s):
-            raise ServiceUnavailable(
-                f"Postgres does not answer within {self._timeout_s:g} s.", remedy="It is asked again by itself."
-            )
-        if flight.answer is None:
-            raise flight.error or ServiceUnavailable("Postgres gave no answer.", remedy="It is asked again by itself.")
-        return flight.answer
+        until = time.monotonic() + self._timeout_s
+        while True:
+            with self._asking:
+                flight = self._flight
+                if flight is None or flight.landed.is_set():
+                    flight = self._flight = _Flight(position)
+                    threading.Thread(target=self._fly, args=(flight,), name="lag", daemon=True).start()
+            if not flight.landed.wait(max(0.0, until - time.monotonic())):
+                raise ServiceUnavailable(
+                    f"Postgres does not answer within {self._timeout_s:g} s.", remedy="It is asked again by itself."
+                )
+            if flight.answer is None:
+                raise flight.error or ServiceUnavailable(
+                    "Postgres gave no answer.", remedy="It is asked again by itself."
+                )
+            # The tables may have moved on since it was asked for another caller.
+            if flight.position >= position:
+                return flight.answer
 
     def close(self) -> None:
         """Disconnect, once the question under way has its answer; one that hangs keeps its connection."""
@@ -78,9 +86,9 @@ class LagAsker:
             if self._flight is None or self._flight.landed.wait(self._timeout_s):
                 self._source.close()
 
-    def _fly(self, flight: _Flight, position: int) -> None:
+    def _fly(self, flight: _Flight) -> None:
         try:
-            flight.answer = self._lag(position)
+            flight.answer = self._lag(flight.position)
         except AssayError as error:
             flight.error = error
         finally:
