@@ -16,7 +16,7 @@ from assay.cli.confirming import confirm, confirmed
 from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.scaffold.checking import check
-from domain.errors import UsageError
+from domain.errors import AssayError, UsageError
 
 if TYPE_CHECKING:
     from assay.cli.scaffold.generated import Planned
@@ -329,9 +329,18 @@ def _measured_first(request: Request, missing: Sequence[str]) -> tuple[list[Plan
         return [], [
             Entry(model=name, file=_place(request, name), state="would write", reason=reason) for name in missing
         ]
-    plans = {
-        name: make_plan(Sweep(models=(name,), platforms=platforms), trust_remote_code=request.trust) for name in missing
-    }
+    plans, skipped = {}, []
+    for name in missing:
+        try:
+            plans[name] = make_plan(Sweep(models=(name,), platforms=platforms), trust_remote_code=request.trust)
+        except AssayError as error:
+            if name in request.models:
+                raise
+            # Somebody posted it to the log; that it cannot be loaded here concerns no other model.
+            skipped.append(_nothing(name, error.detail))
+    missing = list(plans)
+    if not missing:
+        return [], skipped
     seconds = _SECONDS_A_CASE * len(missing) * len(platforms)
     what = (
         f"The log has nothing of {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}: measuring {len(missing)} "
@@ -341,7 +350,7 @@ def _measured_first(request: Request, missing: Sequence[str]) -> tuple[list[Plan
         confirm(what, yes=request.yes)
     say(what)
     events = _measured(request, plans)
-    planned, skipped = [], []
+    planned = []
     for name in missing:
         model = resolve(name, trust_remote_code=request.trust).id
         recorded = from_events(model, events, request.own, platforms=None, failures=request.matrix)

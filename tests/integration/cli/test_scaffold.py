@@ -29,12 +29,17 @@ def test_files_come_from_the_log_and_known_failures_from_the_matrix(
         build.test(model=MODEL, checks=checks),
         build.measurement(2.0, model=MODEL),
         build.test("failed", model=MODEL, platform="openvino", observed={"platform": "openvino", "device": "CPU"}),
+        # Of another machine and without anything to repeat: it is skipped, and the other models are not.
+        build.test("failed", model="acme/nowhere-to-be-found"),
     ]
     position = client.post_events(events)["last_position"]
     client.measurements(min_position=position)
-    for flags in (["--all"], ["--from-matrix", "--out", "matrix"]):
-        run(["scaffold", "test", *flags, "--server", service.url, "--json"])
-        entries = {entry["model"]: entry for entry in json.loads(capsys.readouterr().out)}
+    for flags, state in ((["--all"], "skipped"), (["--from-matrix", "--out", "matrix"], "written")):
+        status = run(["scaffold", "test", *flags, "--server", service.url, "--json"])
+        output = capsys.readouterr()
+        assert status in (0, 1), output.err
+        entries = {entry["model"]: entry for entry in json.loads(output.out)}
+        assert entries["acme/nowhere-to-be-found"]["state"] == state
         assert (entries[MODEL]["state"], entries[MODEL]["cases"]) == ("written", 1)
     text = Path("tests/models/test_scaffolded.py").read_text()
     assert events[0]["id"] in text and events[1]["id"] in text and events[2]["id"] not in text
