@@ -108,6 +108,13 @@ def _has_modules(folder: str) -> bool:
     return Path(folder) != ROOT and any(Path(folder).glob("*.py"))
 
 
+def _hides_ours(paths: str) -> bool:
+    """Return whether a folder of PYTHONPATH has a module named as a package of the project, which copies have imported."""
+    ours = {found.parent.name for found in ROOT.glob("*/__init__.py")}
+    folders = (Path(path) for path in paths.split(os.pathsep) if path and Path(path) != ROOT)
+    return any(found.stem in ours for folder in folders for found in folder.glob("*"))
+
+
 @contextmanager
 def preloaded() -> Iterator[None]:
     """Start the programs of PRELOADED as copies while the block lasts, whichever code of this process starts them."""
@@ -128,7 +135,8 @@ def preloaded() -> Iterator[None]:
             kept = [number for number in keep if number != error_pipe]
             taken = [standard if number < 0 else number for standard, number in enumerate(streams)]
             plain = close and account == (-1, None, None, None, -1) and rest[15] is None
-            if plain and not any(map(os.isatty, taken)) and not _has_modules(place):
+            own = not _has_modules(place) and not _hides_ours(environment.get("PYTHONPATH", ""))
+            if plain and own and not any(map(os.isatty, taken)):
                 with _ALONE:
                     if command.program not in originals:
                         originals[command.program] = _Original(command.program)

@@ -100,3 +100,11 @@ def test_folder_with_modules_and_other_ways_to_start_are_left_alone(folder: Path
             [sys.executable, "-c", "import sys; print('colorsys' in sys.modules)"], capture_output=True
         )
     assert ended.stdout == b"False\n"
+
+
+def test_path_that_hides_a_package_of_the_project_is_started_anew(folder: Path) -> None:
+    with preloaded.preloaded():
+        (folder / "modules" / "domains.py").touch()
+        assert run(folder)[1]["imported"]
+        (folder / "modules" / "domain.py").touch()
+        assert not run(folder)[1]["imported"]

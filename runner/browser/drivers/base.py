@@ -34,7 +34,7 @@ START_S = 30.0
 MARK = "ASSAY_BROWSER_PROFILE"
 """The variable that every process of a browser inherits: the path of its profile."""
 _END_S = 10.0
-_GRACE_S = 0.2
+_GRACE_S = 2.0
 _LOOK_S = 0.02
 _LONGEST_CONSOLE = 1000
 
