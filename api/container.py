@@ -127,7 +127,7 @@ class Container:
             from api.background.lag_history import LagHistory
             from api.background.table_copies import Snapshots
             from api.reads.examinations import Examinations
-            from ingest.projection.best_rows import BestRows
+            from ingest.projection.memory.best_rows import BestRows
             from ingest.projection.projector import Projection
             from ingest.projection.snapshot_reader import Memory
             from predictor.live.answerer import LiveAnswerer

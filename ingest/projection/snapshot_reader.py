@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
-from ingest.projection.best_rows import BestRows, Snapshot
 from ingest.projection.history import History
+from ingest.projection.memory.best_rows import BestRows, Snapshot
 from ingest.projection.names import Names, names_of
 from ingest.projection.rows import fetched, joined, with_values
 from ingest.projection.time_travel import POSTED, state_at, views_at

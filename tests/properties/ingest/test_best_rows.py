@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from api.reads import comparison_rows
 from api.routes import registry
-from ingest.projection import Tables, best_rows
-from ingest.projection.best_rows import BestRows
+from ingest.projection import Tables
 from ingest.projection.fold import Folder, create
+from ingest.projection.memory import best_rows
+from ingest.projection.memory.best_rows import BestRows
 from ingest.projection.snapshot_reader import Memory
 from tests.properties.ingest.test_projection_properties import table
 
