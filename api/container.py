@@ -6,11 +6,11 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from api.background.audit import operation, record
 from api.background.circuit import Circuit
@@ -53,6 +53,7 @@ __all__ = ["QUERIES", "Container"]
 
 QUERIES = 4
 """Child processes of free queries at a time; the next gets TooBusy."""
+T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 COMMIT_S = 15.0
 """A Postgres that has not committed by then counts as away."""
@@ -265,6 +266,21 @@ class Container:
         with self.projection.tables(as_of) as tables:
             tables.memory = self._memory
             yield tables
+
+    def read(self, as_of: int | None, answer: Callable[[Tables], T]) -> T:
+        """Return what `answer` reads from one unmoving state; it is called again where the tables move on meanwhile.
+
+        Where memory knows the newest state, the file is opened only for what is not in memory: that takes a millisecond.
+        """
+        from ingest.projection.snapshot_reader import StateChanged
+
+        newest = self.projection.newest
+        if self._memory is not None and self._memory.now is not None and self._memory.now[0] == newest:
+            with suppress(StateChanged), self.projection.tables(as_of, expected=newest) as tables:
+                tables.memory = self._memory
+                return answer(tables)
+        with self.tables(as_of) as tables:
+            return answer(tables)
 
     def kept(self, tables: Tables) -> Reading:
         """Return what was read of these tables in this state before, for whatever many answers begin with."""

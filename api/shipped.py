@@ -7,10 +7,10 @@ that need nothing of it are answered without it, because its web framework takes
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 import msgspec
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["REMEDY", "ShippedContainer", "create_shipped_app", "quick_answer"]
 
 REMEDY = "Start a service: `assay up` (it needs the extra `service`: pip install 'assay-bench[service]')."
+T = TypeVar("T")
 _SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "autoinstall_known_extensions": False}
 
 
@@ -107,6 +108,11 @@ class ShippedContainer:
     def tables(self, as_of: int | None) -> contextlib.AbstractContextManager[Tables]:
         """Return the context manager of Tables over one unmoving state."""
         return self.projection.tables(as_of)
+
+    def read(self, as_of: int | None, answer: Callable[[Tables], T]) -> T:
+        """Return what `answer` reads from the tables."""
+        with self.tables(as_of) as tables:
+            return answer(tables)
 
     def kept(self, tables: Tables) -> Reading:
         """Return what was read of these tables before."""

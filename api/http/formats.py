@@ -142,15 +142,13 @@ def respond(
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with the JSON columns as JSON."""
-    return {
-        **row,
-        **{
-            name: msgspec.Raw(row[name].encode())
-            for name in row.keys() & JSON_COLUMNS
-            if isinstance(row[name], str) and row[name][:1] in ("{", "[")
-        },
+    """Return a row with the JSON columns as JSON; the row itself where it has none."""
+    documents = {
+        name: msgspec.Raw(row[name].encode())
+        for name in row.keys() & JSON_COLUMNS
+        if isinstance(row[name], str) and row[name][:1] in ("{", "[")
     }
+    return row if not documents and isinstance(row, dict) else {**row, **documents}
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:

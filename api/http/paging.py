@@ -138,24 +138,23 @@ async def rows_response(
     await container.reach(at.min_position)
     await container.reach(at.as_of, "as_of")
 
-    def read() -> Response[bytes]:
-        with container.tables(at.as_of) as tables:
-            at.require(tables)
-            position = tables.position
-            tag = etag(tables.history, position, predictor_in_force(tables), media)
-            if fresh(request, tag):
-                return Response(b"", status_code=304, headers={"ETag": tag, "Vary": "Accept"})
-            question = (request.scope["path"], request.scope["query_string"], tag, container.projection.path)
-            value = container.answered.find(question)
-            if value is None:
-                rows, beside = answer(tables)
-                envelope = {**_members(beside), "position": position, "schema": SCHEMA_VERSION}
-                held = rows if is_table(rows) else [_members(row) for row in rows]
-                value = respond(request, held, tag, envelope, key=key)
-                container.answered.keep(question, value)
-            return value.response()
+    def read(tables: Tables) -> Response[bytes]:
+        at.require(tables)
+        position = tables.position
+        tag = etag(tables.history, position, predictor_in_force(tables), media)
+        if fresh(request, tag):
+            return Response(b"", status_code=304, headers={"ETag": tag, "Vary": "Accept"})
+        question = (request.scope["path"], request.scope["query_string"], tag, container.projection.path)
+        value = container.answered.find(question)
+        if value is None:
+            rows, beside = answer(tables)
+            envelope = {**_members(beside), "position": position, "schema": SCHEMA_VERSION}
+            held = rows if is_table(rows) else [_members(row) for row in rows]
+            value = respond(request, held, tag, envelope, key=key)
+            container.answered.keep(question, value)
+        return value.response()
 
-    return await asyncio.to_thread(read)
+    return await asyncio.to_thread(container.read, at.as_of, read)
 
 
 def _members(document: Mapping[str, Any] | msgspec.Struct) -> Mapping[str, Any]:
@@ -168,23 +167,22 @@ async def document(request: Request[Any, Any, Any], at: At, answer: Callable[[Ta
     await container.reach(at.min_position)
     await container.reach(at.as_of, "as_of")
 
-    def read() -> Response[bytes]:
-        with container.tables(at.as_of) as tables:
-            state = (
-                tables.history,
-                tables.position,
-                tables.checkpoint,
-                predictor_in_force(tables),
-                container.projection.path,
-            )
-            question = (request.scope["path"], request.scope["query_string"], *state)
-            values = container.answered.find(question)
-            if values is None:
-                values = CachedAnswer(msgspec.json.encode(answer(tables)), JSON, {})
-                container.answered.keep(question, values)
-            return values.response()
+    def read(tables: Tables) -> Response[bytes]:
+        state = (
+            tables.history,
+            tables.position,
+            tables.checkpoint,
+            predictor_in_force(tables),
+            container.projection.path,
+        )
+        question = (request.scope["path"], request.scope["query_string"], *state)
+        values = container.answered.find(question)
+        if values is None:
+            values = CachedAnswer(msgspec.json.encode(answer(tables)), JSON, {})
+            container.answered.keep(question, values)
+        return values.response()
 
-    return await asyncio.to_thread(read)
+    return await asyncio.to_thread(container.read, at.as_of, read)
 
 
 async def by_position(

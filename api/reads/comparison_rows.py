@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -248,12 +249,14 @@ def of_model(
 
     def read() -> tuple[list[Row], list[Row], list[Row]]:
         columns = (*COLUMNS, *_WORK_COLUMNS)
-        result = tables.view("best_measurements", {"model": model, "mode": mode}, columns=columns).to_pylist()
+        result = tables.best({"model": model, "mode": mode}, columns)
         rows = sorted(map(compared_row, result), key=lambda row: (_rank(row), row["position"]))
         plain = baselines(rows)
         slower = [{**msgspec.structs.asdict(item), "sentence": item.sentence} for item in slower_precisions(result)]
-        faster = [{**row, SPEEDUP: times_faster(row, plain.get(work_of(row)))} for row in rows]
-        return faster, [dict(row) for row in plain.values()], slower
+        own = [dict(row) for row in plain.values()]
+        for row in rows:
+            row[SPEEDUP] = times_faster(row, plain.get(work_of(row)))
+        return rows, own, slower
 
     return container.kept(tables).lists(("compared", model, mode), read)
 
@@ -289,7 +292,8 @@ def differences(rows: Iterable[Row]) -> dict[str, Any]:
     same: dict[str, Any] = {}
     differs: dict[str, list[Any]] = {}
     for part in _PARTS:
-        values = sorted({repr(row[part]): row[part] for row in kept}.items())
+        column = list(map(itemgetter(part), kept))
+        values = sorted(dict(zip(map(repr, column), column, strict=True)).items())
         if len(values) == 1:
             same[part] = values[0][1]
         elif values:

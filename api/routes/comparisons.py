@@ -224,7 +224,7 @@ def _in_both(container: Container, tables: Tables, model: str) -> tuple[list[Row
     """Return a model's rows of both modes with their stages, and their pairs; read once for a state of the tables."""
 
     def read() -> tuple[list[Row], list[Row]]:
-        result = tables.view("best_measurements", {"model": model}, columns=(*COLUMNS, *STAGES)).to_pylist()
+        result = tables.best({"model": model}, (*COLUMNS, *STAGES))
         rows = [{**compared_row(row), "stages": {stage: row[stage] for stage in STAGES}} for row in result]
         return rows, _pairs(rows)
 
@@ -293,8 +293,7 @@ def _check_metric(metric: str, names: Sequence[str] = RANKED_BY) -> None:
 
 
 def _best(tables: Tables, **filters: Any) -> list[Row]:
-    view = tables.view("best_measurements", filters, columns=COLUMNS)
-    return [compared_row(row) for row in view.to_pylist()]
+    return [compared_row(row) for row in tables.best(filters, COLUMNS)]
 
 
 def _pairs(rows: Sequence[Row]) -> list[Row]:

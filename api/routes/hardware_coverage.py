@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Annotated, Any, Final, NamedTuple, TypedDict
@@ -209,15 +209,10 @@ def _sharing(tables: Tables, models: set[str], besides: set[str]) -> list[Siblin
     """Return the devices with measurements of the most of these models, whatever they are like."""
     if not models:
         return []
-    measurements = tables.measurements(model=sorted(models), best=True, columns=("hardware_id", "model_id"))
-    counts = (
-        measurements.group_by(["hardware_id", "model_id"])
-        .aggregate([])
-        .group_by("hardware_id")
-        .aggregate([([], "count_all")])
-    )
-    ranked = sorted((-row["count_all"], row["hardware_id"]) for row in counts.to_pylist())
-    others = [name for _, name in ranked if name not in besides][:_SHARING]
+    rows = tables.best({"model": sorted(models)}, ("hardware_id", "model_id"))
+    counts = Counter(hardware for hardware, _ in {(row["hardware_id"], row["model_id"]) for row in rows})
+    ranked = sorted(counts, key=lambda name: (-counts[name], name))
+    others = [name for name in ranked if name not in besides][:_SHARING]
     return [
         Sibling(id=name, name=spec.name if (spec := hardware.find(name)) else None, alike="models") for name in others
     ]

@@ -74,10 +74,12 @@ async def listed(
     measurement, `sort=measurements` gives what was measured most first. With `search` those that a text may mean, best first, each with `match`: how it fits, by which name.
     """
 
+    container: Container = request.app.state.parts
+
     def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
         rows = [
             row
-            for row in model_rows(tables)
+            for row in _rows(container, tables)
             if category in (None, row["category"])
             and family in (None, row["family"])
             and (not measured or row["measurements"])
@@ -103,9 +105,13 @@ async def coverage(
     `gaps` are the largest ones of the catalogue, each with a command that begins to fill it.
     """
 
+    container: Container = request.app.state.parts
+
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         matching_model_rows = [
-            row for row in model_rows(tables) if category in (None, row["category"]) and family in (None, row["family"])
+            row
+            for row in _rows(container, tables)
+            if category in (None, row["category"]) and family in (None, row["family"])
         ]
         ran = tables.compatibility().to_pylist()
         platforms = list(dict.fromkeys(filter(None, (platform or "").split(","))))
@@ -130,12 +136,12 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         kept = container.kept(tables)
-        rows = kept.of("models", lambda: model_rows(tables))
+        rows = _rows(container, tables)
         row = named(tables, rows, model_id.strip("/"))
         name = row["id"]
         traces = tables.traces(model=name).drop_columns(["operators"]).to_pylist()
         ran = tables.compatibility(model=name).to_pylist()
-        measured = tables.measurements(model=name, best=True, columns=_MEASURED).to_pylist()
+        measured = tables.best({"model": name}, _MEASURED)
         for trace in traces:
             trace |= {"model": name, "id": trace["event_id"]}
         about = {
@@ -153,6 +159,11 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
         return traces, about
 
     return await rows_response(request, at, answer, key="traces")
+
+
+def _rows(container: Container, tables: Tables) -> list[Row]:
+    """Return the rows of all models, read once for a state of the tables; nobody may change them."""
+    return container.kept(tables).of("models", lambda: model_rows(tables))
 
 
 def named(tables: Tables, rows: list[Row], request: str) -> Row:

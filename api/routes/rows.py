@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
@@ -14,6 +14,9 @@ from api.reads.catalogue import Search, Sort, hardware_rows, matching, sorted_by
 from api.reads.device import about, row_of
 from api.reads.runs import one_run, runs
 from ingest.projection import Tables
+
+if TYPE_CHECKING:
+    from api.container import Container
 
 __all__ = ["router"]
 
@@ -171,9 +174,12 @@ async def hardware(
     gives what was measured most first. With `search` those that a text may mean, best first, each with `match`.
     """
 
+    container: Container = request.app.state.parts
+
     def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
         wanted = {"kind": kind, "vendor": vendor}
-        rows = sorted_by(sort, _chosen(hardware_rows(tables), wanted, measured))
+        every = container.kept(tables).of("hardware", lambda: hardware_rows(tables))
+        rows = sorted_by(sort, _chosen(every, wanted, measured))
         if search is not None:
             rows = matching(search, rows, {row["id"]: [*row["aliases"], *filter(None, [row["name"]])] for row in rows})
         return rows[offset : offset + count]

@@ -122,10 +122,10 @@ def software_words(platform: str, runtime: str | None, browser: str | None = Non
 
 
 def _usable(row: Row) -> bool:
-    ends = (row.get("latency_p50_ci95_low_ms"), row.get("latency_p50_ci95_high_ms"))
     return bool(
         row.get("latency_p50_ms")
-        and all(ends)
+        and row.get("latency_p50_ci95_low_ms")
+        and row.get("latency_p50_ci95_high_ms")
         and row.get("precision")
         and row.get("precision_asked") in (None, row["precision"])
         and row.get("verdict") != "invalid"
@@ -134,8 +134,17 @@ def _usable(row: Row) -> bool:
 
 
 def _key(row: Row) -> tuple[Any, ...]:
-    parts = [without_quantization(row.get("options")), decoded_options(row.get("parallelism"))]
-    return (*(row.get(name) for name in _ALIKE), msgspec.json.encode(parts, order="sorted"))
+    options, parallelism = row.get("options"), row.get("parallelism")
+    # Most rows have neither, and a model has thousands of rows.
+    parts = _parts(options, parallelism) if options or parallelism else _NO_PARTS
+    return (*map(row.get, _ALIKE), parts)
+
+
+def _parts(options: Any, parallelism: Any) -> bytes:
+    return msgspec.json.encode([without_quantization(options), decoded_options(parallelism)], order="sorted")
+
+
+_NO_PARTS = _parts(None, None)
 
 
 def _standing(row: Row) -> tuple[bool, int]:

@@ -15,7 +15,7 @@ _EVIDENCE = ("measured", "imported")
 
 def work_of(row: Row) -> Work:
     """Return what a row did: two rows are put against each other only where it is the same."""
-    return tuple(row.get(key) for key in _WORK)
+    return tuple(map(row.get, _WORK))
 
 
 def baselines(rows: Iterable[Row]) -> dict[Work, Row]:

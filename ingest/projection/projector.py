@@ -24,6 +24,8 @@ from ingest.projection.file_copy import publish
 from ingest.projection.fold import Folder
 from ingest.projection.history import History
 from ingest.projection.lag import Health, LagAsker
+from ingest.projection.memory.best_rows import Snapshot
+from ingest.projection.snapshot_reader import TablesCursor
 from ingest.projection.source import Diverged, LogSource
 from ingest.projection.store import Store, out_of_order
 from ingest.projection.tables import Tables
@@ -183,6 +185,27 @@ class Projection:
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """Return a connection of its own to the tables, for one thread; close it after use."""
+        return self._connect()[1]
+
+    @contextlib.contextmanager
+    def tables(self, as_of: int | None = None, expected: Snapshot | None = None) -> Iterator[Tables]:
+        """Give Tables over one unmoving state: the position and all rows that are read agree.
+
+        With `expected`, a state that was read before, the file is opened by the first statement; that one raises StateChanged where
+        the tables are in another state by then.
+        """
+        with contextlib.closing(TablesCursor(self._connect, expected)) as cursor:
+            yield Tables(cursor, as_of=as_of)
+
+    @property
+    def newest(self) -> Snapshot:
+        """The state that was committed last, known without asking the file. Reading it ends a longer rest, as `cursor` does."""
+        self._demand.set()
+        with self._handing:
+            return Snapshot(str(self._path), str(self.history), self.position)
+
+    def _connect(self) -> tuple[str, duckdb.DuckDBPyConnection]:
+        """Return the file in use and a connection to it."""
         self._demand.set()
         with self._handing:
             if self._connection is None:
@@ -190,17 +213,7 @@ class Projection:
                     f"the tables are not open{f': {self._error}' if self._error else ''}.",
                     remedy="Look at /health/ready; a process of role ingest has none.",
                 )
-            return self._store.connect(self._path)
-
-    @contextlib.contextmanager
-    def tables(self, as_of: int | None = None) -> Iterator[Tables]:
-        """Give Tables over one unmoving state: the position and all rows that are read agree."""
-        cursor = self.cursor()
-        try:
-            cursor.begin()
-            yield Tables(cursor, as_of=as_of)
-        finally:
-            cursor.close()
+            return str(self._path), self._store.connect(self._path)
 
     def describe(self) -> None:
         """Write what the views mean into the file, once, for those who read a copy of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["Rows", "as_lists", "fetched", "is_table", "joined", "with_values"]
+__all__ = ["Rows", "as_lists", "fetched", "is_table", "joined"]
 
 _LISTS = ContextVar("lists", default=False)
 
@@ -94,17 +94,6 @@ def joined(pieces: Iterable[pa.Table]) -> pa.Table:
         return pa.concat_tables(tables)
     values = [row for table in cast("list[Rows]", tables) for row in table._values]
     return cast("pa.Table", Rows(tables[0].column_names, values))
-
-
-def with_values(table: pa.Table, wanted: Mapping[str, Sequence[Any]]) -> pa.Table:
-    """Return the rows of an Arrow table that have in each of these columns one of its values."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for name, values in wanted.items():
-        column = table.column(name)
-        table = table.filter(pc.is_in(column, value_set=pa.array(values, column.type)))
-    return table
 
 
 def is_table(value: Any) -> TypeGuard[pa.Table]:

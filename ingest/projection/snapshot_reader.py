@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
@@ -11,7 +11,7 @@ import duckdb
 from ingest.projection.history import History
 from ingest.projection.memory.best_rows import BestRows, Snapshot
 from ingest.projection.names import Names, names_of
-from ingest.projection.rows import fetched, joined, with_values
+from ingest.projection.rows import fetched, joined
 from ingest.projection.time_travel import POSTED, state_at, views_at
 from ingest.projection.view_queries import (
     CONTEXT,
@@ -28,7 +28,7 @@ from ingest.projection.view_queries import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Filter", "Memory", "State"]
+__all__ = ["Filter", "Memory", "State", "StateChanged", "TablesCursor"]
 
 Filter = str | int | bool | Sequence[str] | Sequence[int] | None
 _STRETCH = 10_000
@@ -36,7 +36,7 @@ _STRETCH = 10_000
 _MANY_A_POSITION = {"kernels": 65536}
 """Views with many rows a position, and how many keys each position has."""
 _NEXT_TIMING = "SELECT min(timing_id) FROM main.kernel WHERE timing_id > ?"
-_SNAPSHOT = "SELECT current_database(), log, epoch, position FROM main.projection"
+_STATE = "SELECT log, epoch, position FROM main.projection"
 _NOW = """
 SELECT (SELECT max_by(digest, position) FROM (
         SELECT digest, position FROM main.predictor WHERE accepted UNION ALL SELECT digest, position FROM main.predictor_choice)),
@@ -59,6 +59,51 @@ class Memory:
         self.now: tuple[Snapshot, _Now] | None = None
 
 
+class StateChanged(Exception):
+    """The tables are in another state than the one that was expected: read again."""
+
+
+class TablesCursor:
+    """A transaction on the tables that begins at once, or with the first statement where a state is `expected`."""
+
+    def __init__(
+        self, connect: Callable[[], tuple[str, duckdb.DuckDBPyConnection]], expected: Snapshot | None = None
+    ) -> None:
+        """`connect` returns the file in use and a connection to it."""
+        self._connect = connect
+        self._expected = expected
+        self._file = ""
+        self._cursor = self._begin() if expected is None else None
+
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """Return the connection in its transaction. Raises StateChanged where the tables are not in the expected state any more."""
+        if self._cursor is None:
+            cursor = self._begin()
+            if _snapshot(cursor, self._file) != self._expected:
+                cursor.close()
+                raise StateChanged
+            self._cursor = cursor
+        return self._cursor
+
+    def snapshot(self) -> Snapshot:
+        """Return which state the tables are in."""
+        return self._expected or _snapshot(self.connection(), self._file)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._cursor is not None:
+            self._cursor.close()
+
+    def _begin(self) -> duckdb.DuckDBPyConnection:
+        self._file, cursor = self._connect()
+        return cursor.begin()
+
+
+def _snapshot(cursor: duckdb.DuckDBPyConnection, file: str = "") -> Snapshot:
+    ((log, epoch, position),) = cursor.execute(_STATE).fetchall()
+    return Snapshot(file, str(History(log, epoch)), position)
+
+
 class State:
     """One unmoving state of the tables, behind a DuckDB cursor in a transaction; by default as of `as_of` (None: as it is).
 
@@ -66,12 +111,17 @@ class State:
     below it. Filters that are None do not filter; a list means any of them; `model` and `hardware` take aliases as well.
     """
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, as_of: int | None = None) -> None:
-        self.cursor = cursor
+    def __init__(self, cursor: duckdb.DuckDBPyConnection | TablesCursor, as_of: int | None = None) -> None:
+        self._source = cursor
         self.as_of = as_of
         self.memory: Memory | None = None
         """What is read again and again and changes seldom; without it everything is read from the tables."""
         self._aliases: dict[int, dict[str, Names]] = {}
+
+    @property
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """The connection, in its transaction."""
+        return self._source.connection() if isinstance(self._source, TablesCursor) else self._source
 
     @property
     def position(self) -> int:
@@ -93,8 +143,7 @@ class State:
     def snapshot(self) -> Snapshot:
         """Which state the tables are in, whatever is asked of them."""
         # By itself, because an answer whose readings are kept asks for nothing else: a fifth of `_now`.
-        ((file, log, epoch, position),) = self.cursor.execute(_SNAPSHOT).fetchall()
-        return Snapshot(file, str(History(log, epoch)), position)
+        return self._source.snapshot() if isinstance(self._source, TablesCursor) else _snapshot(self._source)
 
     def resolve(self, kind: str, name: str, as_of: int | None = None) -> str:
         """Return the canonical id that a `model` or `hardware` name stands for; an unknown one stands for itself."""
@@ -150,10 +199,6 @@ class State:
         """
         at = self._at(as_of)
         page = Page(after=after, upto=None, limit=limit, offset=offset, descending=descending)
-        if name == "best_measurements" and at is None and page == Page():
-            rows = self._best(filters or {}, columns)
-            if rows is not None:
-                return rows
         lies_in_order = name in FACTS and name != "best_measurements" and (not filters or descending)
         if limit is None or offset or not (lies_in_order or name in _MANY_A_POSITION):
             return self._read(name, filters or {}, columns, page, at)
@@ -175,11 +220,15 @@ class State:
             if limit <= 0 or low >= high:
                 return joined(pieces)
 
-    def _best(self, filters: Mapping[str, Filter], columns: Sequence[str] | None) -> pa.Table | None:
-        """Return best rows of some models from memory; None where it does not keep what is asked for."""
+    def best(self, filters: Mapping[str, Filter], columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Return these columns of the best row of each configuration, by position; of models, from memory where it has them."""
+        rows = self._best_in_memory(filters, columns)
+        return self.view("best_measurements", filters, columns=columns).to_pylist() if rows is None else rows
+
+    def _best_in_memory(self, filters: Mapping[str, Filter], columns: Sequence[str]) -> list[dict[str, Any]] | None:
         memory, supplied = self.memory, {key: value for key, value in filters.items() if value is not None}
         models = supplied.pop("model", None)
-        if memory is None or not models or columns is None:
+        if memory is None or not models or self._at(None) is not None:
             return None
         best_rows = memory.best_rows
         if not set(best_rows.columns).issuperset((*columns, *map(column, supplied))):
@@ -190,9 +239,14 @@ class State:
 
         # A filter asks whether the best row has a value: not for the best of those that have it.
         wanted = {column(key): self._among(key, value, None) for key, value in supplied.items()}
-        read_columns = list(dict.fromkeys((*columns, *wanted, "position")))
-        rows = best_rows.of_models(self.snapshot, self._among("model", models, None), read_columns, self.cursor, read)
-        return None if rows is None else with_values(rows, wanted).select(columns)
+        names = list(dict.fromkeys((*columns, *wanted, "position")))
+        rows = best_rows.of_models(self.snapshot, self._among("model", models, None), names, lambda: self.cursor, read)
+        if rows is None:
+            return None
+        for name, values in wanted.items():
+            index = names.index(name)
+            rows = [row for row in rows if row[index] in values]
+        return [dict(zip(columns, row, strict=False)) for row in rows]
 
     def newest_each(
         self,

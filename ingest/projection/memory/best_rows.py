@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
-from ingest.projection.rows import joined
+from datetime import datetime, timedelta
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
     import duckdb
@@ -69,18 +71,19 @@ class _Batch:
     def __init__(self, rows: pa.Table) -> None:
         import pyarrow as pa
 
-        rows = rows.sort_by([("model_id", "ascending"), ("position", "ascending")]).combine_chunks()
-        self._encoded = {
-            field.name: field.type
-            for field in rows.schema
-            if pa.types.is_string(field.type) and field.name not in _UNIQUE
-        }
-        columns = [
-            column.dictionary_encode() if name in self._encoded else column
-            for name, column in zip(rows.column_names, rows.columns, strict=True)
-        ]
-        self._rows = pa.table(columns, names=rows.column_names)
-        self.bytes = self._rows.nbytes
+        rows = rows.sort_by([("model_id", "ascending"), ("position", "ascending")])
+        self.bytes = 0
+        """How many bytes the rows take."""
+        self._columns: dict[str, tuple[pa.Array, Sequence[Any] | None]] = {}
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            values, words = column.combine_chunks(), None
+            if pa.types.is_string(values.type) and name not in _UNIQUE:
+                encoded = values.dictionary_encode()
+                self.bytes += encoded.dictionary.nbytes
+                words = [*encoded.dictionary.to_pylist(), None]
+                values = encoded.indices.fill_null(len(words) - 1)
+            self.bytes += values.nbytes
+            self._columns[name] = values, words
         self.models = 0
         """How many models are taken from here."""
         self._places: dict[str, tuple[int, int]] = {}
@@ -89,16 +92,17 @@ class _Batch:
             self._places[model["values"]] = (begin, model["counts"])
             begin += model["counts"]
 
-    def rows(self, model: str, columns: Sequence[str]) -> pa.Table:
-        """Return the rows of a model by position, with the types that they were read with."""
-        import pyarrow as pa
+    def rows(self, model: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the rows of a model by position, with the values that Arrow gives for them."""
+        begin, count = self._places.get(model, (0, 0))
+        return list(zip(*(self._values(name, begin, count) for name in columns), strict=True))
 
-        rows = self._rows.select(columns).slice(*self._places.get(model, (0, 0)))
-        decoded = [
-            column.cast(self._encoded[name]) if name in self._encoded else column
-            for name, column in zip(columns, rows.columns, strict=True)
-        ]
-        return pa.table(decoded, names=list(columns))
+    def _values(self, name: str, begin: int, count: int) -> list[Any]:
+        values, words = self._columns[name]
+        part = values.slice(begin, count)
+        if words is not None:
+            return [words[code] for code in part.to_pylist()]
+        return part.to_pylist() if name != "time" else _times(part)
 
 
 class BestRows:
@@ -131,12 +135,13 @@ class BestRows:
         snapshot: Snapshot,
         models: Sequence[str],
         columns: Sequence[str],
-        cursor: duckdb.DuckDBPyConnection,
+        cursor: Callable[[], duckdb.DuckDBPyConnection],
         read: Read,
-    ) -> pa.Table | None:
+    ) -> list[tuple[Any, ...]] | None:
         """Return the best rows of models by position, as the view has them in this state; None where it is not the newest.
 
-        `cursor` is in a transaction on that state, and `read` reads through it.
+        `cursor` returns a connection in a transaction on that state, and `read` reads through it; where there is no such
+        transaction any more, `cursor` raises.
         """
         with self._lock:
             if not self._follow(snapshot, cursor):
@@ -145,6 +150,8 @@ class BestRows:
             for model in batches:
                 self._batches.move_to_end(self._batch_of[model])
             missing = [model for model in models if model not in batches]
+            if missing:
+                cursor()  # Before models are taken along, because it may raise.
             wanted = [*missing, *self._along(missing)] if missing else []
         if wanted:
             batch = _Batch(read(wanted))
@@ -153,24 +160,26 @@ class BestRows:
                 if self._snapshot == snapshot:
                     self._keep(wanted, batch)
         pieces = [batches[model].rows(model, columns) for model in dict.fromkeys(models)]
-        return pieces[0] if len(pieces) == 1 else joined(pieces).sort_by("position")
+        if len(pieces) == 1:
+            return pieces[0]
+        return sorted(itertools.chain.from_iterable(pieces), key=itemgetter(columns.index("position")))
 
-    def _follow(self, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> bool:
+    def _follow(self, snapshot: Snapshot, cursor: Callable[[], duckdb.DuckDBPyConnection]) -> bool:
         """Drop what is no longer so in a state; False where a newer one was followed already."""
         before = self._snapshot
         if before is None or before[:2] != snapshot[:2]:
-            self._begin(cursor)
+            self._begin(cursor())
         elif snapshot.position < before.position:
             return False
         elif snapshot.position > before.position:
-            since = before.position
-            ((aliases, voided),) = cursor.execute(_CHANGED, {"since": since}).fetchall()
+            since, connection = before.position, cursor()
+            ((aliases, voided),) = connection.execute(_CHANGED, {"since": since}).fetchall()
             if aliases:
-                self._begin(cursor)
+                self._begin(connection)
             else:
-                self._drop(cursor.execute(_MEASURED, [since]).fetchall())
+                self._drop(connection.execute(_MEASURED, [since]).fetchall())
                 if voided:
-                    self._drop(cursor.execute(_VOIDED, [voided]).fetchall())
+                    self._drop(connection.execute(_VOIDED, [voided]).fetchall())
         self._snapshot = snapshot
         return True
 
@@ -207,3 +216,10 @@ class BestRows:
                 self._batches[key].models -= 1
                 if not self._batches[key].models:
                     del self._batches[key]
+
+
+def _times(column: pa.Array) -> list[datetime | None]:
+    """Return times of UTC as `to_pylist` does, which takes several times as long to add the zone to each."""
+    begin = datetime(1970, 1, 1, tzinfo=ZoneInfo(column.type.tz))
+    microseconds = column.view("int64").to_pylist()
+    return [None if value is None else begin + timedelta(0, 0, value) for value in microseconds]

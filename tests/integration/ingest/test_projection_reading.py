@@ -15,6 +15,7 @@ import pytest
 
 from ingest.projection import projector
 from ingest.projection.projector import Projection
+from ingest.projection.snapshot_reader import StateChanged
 from tests.integration.ingest.test_projection import everything
 
 VIEWS = (
@@ -71,6 +72,31 @@ def test_pages_put_together_are_the_whole(projection, append, build):
         assert tables.count("measurements", {"run_id": "run-0"}) == 30
         assert tables.count("measurements", {"model": "acme/tiny", "platform": "cpu"}) == 30
         assert tables.count("measurements", {"model": "acme/nobody"}) == 0
+
+
+def test_a_state_that_was_read_before_is_opened_by_the_first_statement(projection, append, build, monkeypatch):
+    append([build.measurement()])
+    projection.catch_up()
+    with projection.tables() as tables:
+        state = tables.snapshot
+    assert state == projection.newest
+    with projection.tables(expected=state) as tables:
+        assert tables.count("measurements") == 1
+    append([build.measurement()])
+    with projection.tables(expected=state) as tables:
+        projection.catch_up()
+        with pytest.raises(StateChanged):
+            tables.count("measurements")
+        with pytest.raises(StateChanged):
+            tables.count("measurements")
+    newest = projection.newest
+    assert newest.position > state.position
+    # A rebuild gives dead letters another chance: the same position is another state.
+    projection.rebuild()
+    assert projection.newest == newest._replace(file=projection.newest.file) != newest
+    monkeypatch.setattr(projection, "_connect", None)
+    with projection.tables(expected=newest) as tables:
+        assert tables.position == newest.position
 
 
 def test_the_newest_rows_are_found_from_the_end_of_the_log(projection, append, build, monkeypatch):
