@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from ingest.projection.history import History
-from ingest.projection.memory.best_rows import BestRows, Snapshot
+from ingest.projection.memory.best_rows import ONLY_ROWS, BestRows, Snapshot, types_since
 from ingest.projection.names import Names, names_of
 from ingest.projection.rows import fetched, joined
 from ingest.projection.time_travel import POSTED, state_at, views_at
@@ -318,8 +318,14 @@ class State:
     @functools.cached_property
     def _now(self) -> _Now:
         memory = self.memory
-        if memory is not None and memory.now is not None and memory.now[0] == self.snapshot:
-            return memory.now[1]
+        if memory is not None and memory.now is not None:
+            snapshot, now = memory.now
+            if snapshot == self.snapshot:
+                return now
+            same_log = snapshot[:2] == self.snapshot[:2] and snapshot.position < self.snapshot.position
+            if same_log and types_since(self.cursor, snapshot.position) <= ONLY_ROWS:
+                memory.now = (self.snapshot, now)
+                return now
         ((predictor, aliases),) = self.cursor.execute(_NOW).fetchall()
         now = _Now(predictor, names_of(aliases))
         if memory is not None:

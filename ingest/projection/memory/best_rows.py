@@ -11,11 +11,20 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from domain.events import (
+    MEASUREMENT_FAILED,
+    MEASUREMENT_RECORDED,
+    RUN_FINISHED,
+    RUN_STARTED,
+    SAMPLES_RECORDED,
+    TEST_REPORTED,
+)
+
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "BestRows", "Snapshot"]
+__all__ = ["COLUMNS", "ONLY_ROWS", "BestRows", "Snapshot", "types_since"]
 
 ROOM_BYTES = 128 * 2**20
 """Bytes of the rows in memory: about 300,000 rows. The batch that was not asked for the longest goes first."""
@@ -42,6 +51,10 @@ _MODELS = """
 SELECT model_id, count(*) FROM main.standing JOIN main.subject ON standing.subject = subject.id
 WHERE best IS NOT NULL GROUP BY model_id ORDER BY model_id
 """
+_NO_ROWS = frozenset((MEASUREMENT_FAILED, TEST_REPORTED, SAMPLES_RECORDED, RUN_STARTED, RUN_FINISHED))
+ONLY_ROWS = _NO_ROWS | {MEASUREMENT_RECORDED}
+"""Types of most events. They declare no alias, retract nothing and choose no predictor; other types, old versions among them, may."""
+_TYPES_SINCE = "SELECT type FROM main.event_type_count WHERE last_position > ?"
 _CHANGED = """
 SELECT (SELECT count(*) FROM main.alias WHERE position > $since),
     (SELECT coalesce(list(position), []) FROM main.voided WHERE since > $since OR until > $since)
@@ -63,6 +76,11 @@ class Snapshot(NamedTuple):
     file: str
     history: str
     position: int
+
+
+def types_since(cursor: duckdb.DuckDBPyConnection, position: int) -> set[str]:
+    """Return the types of the events above a position, in the version that they were sent in."""
+    return {type_ for (type_,) in cursor.execute(_TYPES_SINCE, [position]).fetchall()}
 
 
 class _Batch:
@@ -173,11 +191,14 @@ class BestRows:
             return False
         elif snapshot.position > before.position:
             since, connection = before.position, cursor()
-            ((aliases, voided),) = connection.execute(_CHANGED, {"since": since}).fetchall()
+            types, aliases, voided = types_since(connection, since), 0, []
+            if not types <= ONLY_ROWS:
+                ((aliases, voided),) = connection.execute(_CHANGED, {"since": since}).fetchall()
             if aliases:
                 self._begin(connection)
             else:
-                self._drop(connection.execute(_MEASURED, [since]).fetchall())
+                if not types <= _NO_ROWS:
+                    self._drop(connection.execute(_MEASURED, [since]).fetchall())
                 if voided:
                     self._drop(connection.execute(_VOIDED, [voided]).fetchall())
         self._snapshot = snapshot
