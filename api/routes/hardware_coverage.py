@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import Annotated, Any, Final, NamedTuple, TypedDict
+from typing import Annotated, Any, Final, NamedTuple, TypedDict, cast
 
 import msgspec
 from litestar import Request, Response, Router, get
@@ -128,7 +128,7 @@ async def coverage(
         tried = sorted((row for row in families if row.tried), key=lambda row: (-row.tried, row.family or ""))
         kept = tried[page.offset : page.offset + page.limit]
         more = len(tried) > page.offset + page.limit
-        measured = tables.measurements(hardware=name, platform=platform, best=True, columns=_BEST).to_pylist()
+        measured = cast("list[MeasuredWork]", tables.best({"hardware": name, "platform": platform}, _BEST))
         return kept, CoverageSummary(
             hardware=name,
             families=len({row.family for row in families}),
@@ -194,11 +194,7 @@ def _kin(tables: Tables, name: str, own: Sequence[MeasuredWork]) -> tuple[Compar
     near = siblings(spec)
     near += _sharing(tables, models, {name, *(item.id for item in near)})
     ids = [item.id for item in near]
-    rows: list[MeasuredWork] = (
-        tables.measurements(hardware=ids, best=True, columns=("hardware_id", *_WORK, *_TIMES)).to_pylist()
-        if ids
-        else []
-    )
+    rows = cast("list[MeasuredWork]", tables.best({"hardware": ids}, ("hardware_id", *_WORK, *_TIMES)) if ids else [])
     theirs: dict[str, list[MeasuredWork]] = defaultdict(list)
     for row in rows:
         theirs[row["hardware_id"]].append(row)

@@ -228,7 +228,8 @@ class State:
     def _best_in_memory(self, filters: Mapping[str, Filter], columns: Sequence[str]) -> list[dict[str, Any]] | None:
         memory, supplied = self.memory, {key: value for key, value in filters.items() if value is not None}
         models = supplied.pop("model", None)
-        if memory is None or not models or self._at(None) is not None:
+        chooses = bool(supplied) if models is None else bool(models)
+        if memory is None or not chooses or self._at(None) is not None:
             return None
         best_rows = memory.best_rows
         if not set(best_rows.columns).issuperset((*columns, *map(column, supplied))):
@@ -239,14 +240,10 @@ class State:
 
         # A filter asks whether the best row has a value: not for the best of those that have it.
         wanted = {column(key): self._among(key, value, None) for key, value in supplied.items()}
-        names = list(dict.fromkeys((*columns, *wanted, "position")))
-        rows = best_rows.of_models(self.snapshot, self._among("model", models, None), names, lambda: self.cursor, read)
-        if rows is None:
-            return None
-        for name, values in wanted.items():
-            index = names.index(name)
-            rows = [row for row in rows if row[index] in values]
-        return [dict(zip(columns, row, strict=False)) for row in rows]
+        names = list(dict.fromkeys((*columns, "position")))
+        among = None if models is None else self._among("model", models, None)
+        rows = best_rows.rows(self.snapshot, among, names, wanted, lambda: self.cursor, read)
+        return None if rows is None else [dict(zip(columns, row, strict=False)) for row in rows]
 
     def newest_each(
         self,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +22,7 @@ from domain.events import (
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 __all__ = ["COLUMNS", "ONLY_ROWS", "BestRows", "Snapshot", "types_since"]
 
@@ -30,6 +30,8 @@ ROOM_BYTES = 128 * 2**20
 """Bytes of the rows in memory: about 300,000 rows. The batch that was not asked for the longest goes first."""
 TOGETHER = 30_000
 """Rows of models that were never read which one statement takes along with those that are asked for."""
+AGAIN = 1_000
+"""Rows of models that changed which a question about all models reads again; of more, it is cheaper to ask for its own rows by SQL."""
 _ROW_BYTES = 450
 """About what a row takes."""
 COLUMNS = (
@@ -66,6 +68,8 @@ _VOIDED = """
 SELECT DISTINCT model_id FROM main.subject WHERE id IN (
     SELECT subject FROM main.measurement WHERE position IN (SELECT unnest(?::BIGINT[])))
 """
+Wanted = Mapping[str, Sequence[Any]]
+"""Columns with the values of which a row has one."""
 Read = Callable[[Sequence[str]], "pa.Table"]
 """Read the best rows of these models, with all columns that are kept, from the tables."""
 
@@ -110,14 +114,34 @@ class _Batch:
             self._places[model["values"]] = (begin, model["counts"])
             begin += model["counts"]
 
-    def rows(self, model: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Return the rows of a model by position, with the values that Arrow gives for them."""
-        begin, count = self._places.get(model, (0, 0))
-        return list(zip(*(self._values(name, begin, count) for name in columns), strict=True))
+    def rows(self, models: Iterable[str], columns: Sequence[str], wanted: Wanted) -> list[tuple[Any, ...]]:
+        """Return the rows of models, of each by position, that have the `wanted` values; with the values that Arrow gives for them."""
+        places = [self._places[model] for model in models if model in self._places]
+        if len(places) == 1 and not wanted:
+            # A slice of one model's rows is a view of them.
+            ((begin, count),) = places
+            parts = {name: self._columns[name][0].slice(begin, count) for name in columns}
+        else:
+            import numpy as np
 
-    def _values(self, name: str, begin: int, count: int) -> list[Any]:
-        values, words = self._columns[name]
-        part = values.slice(begin, count)
+            indices = np.concatenate([np.arange(begin, begin + count) for begin, count in places] or [np.arange(0)])
+            for name, values in wanted.items():
+                indices = indices[self._has(name, indices, values)]
+            parts = {name: self._columns[name][0].take(indices) for name in columns}
+        return list(zip(*(self._values(name, parts[name]) for name in columns), strict=True))
+
+    def _has(self, name: str, indices: NDArray[Any], values: Sequence[Any]) -> NDArray[Any]:
+        """Return which of these rows have one of the values in a column."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column, words = self._columns[name]
+        among = values if words is None else [words.index(value) for value in values if value in words]
+        chosen: NDArray[Any] = pc.is_in(column.take(indices), value_set=pa.array(among, column.type)).to_numpy(False)
+        return chosen
+
+    def _values(self, name: str, part: pa.Array) -> list[Any]:
+        words = self._columns[name][1]
         if words is not None:
             return [words[code] for code in part.to_pylist()]
         return part.to_pylist() if name != "time" else _times(part)
@@ -141,6 +165,8 @@ class BestRows:
         self._batch_of: dict[str, int] = {}
         self._unread: dict[str, int] = {}
         """Models that were never read, with at most how many rows each has."""
+        self._rows_of: dict[str, int] = {}
+        """All models that have best rows or may have some, with about how many."""
         self._count = 0
 
     @property
@@ -148,39 +174,47 @@ class BestRows:
         """How many bytes the rows take, those included that lie beside others in a batch and are out of date."""
         return sum(batch.bytes for batch in self._batches.values())
 
-    def of_models(
+    def rows(
         self,
         snapshot: Snapshot,
-        models: Sequence[str],
+        models: Sequence[str] | None,
         columns: Sequence[str],
+        wanted: Wanted,
         cursor: Callable[[], duckdb.DuckDBPyConnection],
         read: Read,
     ) -> list[tuple[Any, ...]] | None:
-        """Return the best rows of models by position, as the view has them in this state; None where it is not the newest.
+        """Return the best rows with the `wanted` values by position, as the view has them in this state; None where it is not the newest.
 
-        `cursor` returns a connection in a transaction on that state, and `read` reads through it; where there is no such
+        Without `models` those of all models, or None where these have more rows than one reading takes, or too many changed. `cursor` returns a connection in a transaction on that state, and `read` reads through it; where there is no such
         transaction any more, `cursor` raises.
         """
         with self._lock:
             if not self._follow(snapshot, cursor):
                 return None
+            if models is None:
+                changed = self._rows_of.keys() - self._batch_of.keys() - self._unread.keys()
+                again = sum(self._rows_of[model] for model in changed)
+                if again > AGAIN or sum(self._rows_of.values()) > TOGETHER:
+                    return None
+                models = list(self._rows_of)
             batches = {model: self._batches[key] for model in models if (key := self._batch_of.get(model)) is not None}
             for model in batches:
                 self._batches.move_to_end(self._batch_of[model])
             missing = [model for model in models if model not in batches]
             if missing:
                 cursor()  # Before models are taken along, because it may raise.
-            wanted = [*missing, *self._along(missing)] if missing else []
-        if wanted:
-            batch = _Batch(read(wanted))
+            reading = [*missing, *self._along(missing)] if missing else []
+        if reading:
+            batch = _Batch(read(reading))
             batches |= dict.fromkeys(missing, batch)
             with self._lock:
                 if self._snapshot == snapshot:
-                    self._keep(wanted, batch)
-        pieces = [batches[model].rows(model, columns) for model in dict.fromkeys(models)]
-        if len(pieces) == 1:
-            return pieces[0]
-        return sorted(itertools.chain.from_iterable(pieces), key=itemgetter(columns.index("position")))
+                    self._keep(reading, batch)
+        by_batch: dict[_Batch, list[str]] = {}
+        for model, batch in batches.items():
+            by_batch.setdefault(batch, []).append(model)
+        rows = [row for batch, names in by_batch.items() for row in batch.rows(names, columns, wanted)]
+        return rows if len(batches) == 1 else sorted(rows, key=itemgetter(columns.index("position")))
 
     def _follow(self, snapshot: Snapshot, cursor: Callable[[], duckdb.DuckDBPyConnection]) -> bool:
         """Drop what is no longer so in a state; False where a newer one was followed already."""
@@ -208,6 +242,7 @@ class BestRows:
         self._batches.clear()
         self._batch_of.clear()
         self._unread = dict(cursor.execute(_MODELS).fetchall())
+        self._rows_of = dict(self._unread)
 
     def _along(self, missing: Sequence[str]) -> Iterator[str]:
         """Yield models that were never read, as many as go into one reading and into the room."""
@@ -232,6 +267,7 @@ class BestRows:
 
     def _drop(self, models: Iterable[tuple[str]]) -> None:
         for (model,) in models:
+            self._rows_of[model] = self._rows_of.get(model, 0) + 1
             key = self._batch_of.pop(model, None)
             if key is not None:
                 self._batches[key].models -= 1

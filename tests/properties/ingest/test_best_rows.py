@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.reads import comparison_rows
-from api.routes import registry
+from api.routes import hardware_coverage, registry
 from ingest.projection import Tables
 from ingest.projection.fold import Folder, create
 from ingest.projection.memory import best_rows
@@ -75,8 +75,9 @@ def reading(connection: duckdb.DuckDBPyConnection, memory: Memory | None, as_of:
 
 
 FILTERS = st.fixed_dictionaries(
-    {"model": NAMES | st.lists(NAMES, min_size=1, max_size=3)},
+    {},
     optional={
+        "model": NAMES | st.lists(NAMES, min_size=1, max_size=3),
         "hardware": NAMES | st.lists(NAMES, max_size=2), "mode": st.sampled_from(["inference", "training"]),
         "precision": st.sampled_from([None, ["fp32"], ["fp32", "fp16"]]), "batch_size": st.integers(1, 3),
         "origin": st.sampled_from(["measured", "imported"]), "run_id": NAMES,
@@ -123,6 +124,7 @@ def test_best_rows_in_memory_are_those_of_the_view(build, data):
     with duckdb.connect(config={"threads": 1}) as connection, pytest.MonkeyPatch.context() as patch:
         patch.setattr(best_rows, "TOGETHER", together)
         patch.setattr(best_rows, "_ROW_BYTES", 1)
+        patch.setattr(best_rows, "AGAIN", data.draw(st.sampled_from([0, 1_000])))
         create(connection)
         folder, done, waiting = Folder(connection.cursor()), 0, 0
         for step in log:
@@ -199,6 +201,32 @@ def test_models_that_nobody_measured_since_are_not_read_again(build):
         assert rows_of("nobody") == 0
 
 
-def test_comparisons_and_the_page_of_a_model_read_from_memory():
+def test_rows_of_a_device_are_not_read_again_by_all_models_where_many_changed(build, monkeypatch):
+    memory, reads = Memory(BestRows(COLUMNS)), []
+    log = table([build.measurement(model=name, batch_size=size) for size in (1, 2, 3) for name in "abc"])
+    with duckdb.connect(config={"threads": 1}) as connection:
+        create(connection)
+        folder = Folder(connection.cursor())
+
+        def rows_of_device() -> int:
+            with reading(connection, memory) as tables:
+                plain = tables._read
+                tables._read = lambda *request: reads.append(request[1].get("model")) or plain(*request)
+                return len(tables.best({"hardware": "acme-one"}, COLUMNS))
+
+        first = log.slice(0, 3)
+        device = build.measurement()["data"]["hardware"]["id"]
+        assert device == "acme-one"
+        folder.apply(first)
+        assert rows_of_device() == 3 and reads == [["a", "b", "c"]]
+        folder.apply(log.slice(3, 1))
+        assert rows_of_device() == 4 and reads[1:] == [["a"]]
+        monkeypatch.setattr(best_rows, "AGAIN", 3)
+        folder.apply(log.slice(4, 3))
+        assert rows_of_device() == 7 and reads[2:] == [None]
+
+
+def test_comparisons_and_the_pages_of_models_and_devices_read_from_memory():
     read = {*comparison_rows.COLUMNS, *comparison_rows._WORK_COLUMNS, *comparison_rows.STAGES, *registry._MEASURED}
+    read |= {*hardware_coverage._BEST, *hardware_coverage._WORK, *hardware_coverage._TIMES}
     assert read <= set(best_rows.COLUMNS)
