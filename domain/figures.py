@@ -14,7 +14,7 @@ import msgspec
 from domain.configuration import browser_of, decoded_options
 from domain.metrics import METRICS
 
-__all__ = ["FIGURES", "Figure", "FigureColumn", "described", "figure_of", "interval_of", "row_of"]
+__all__ = ["FIGURES", "Figure", "FigureColumn", "described", "doubts_of", "figure_of", "interval_of", "row_of"]
 
 STATISTICS = ("p50", "mean", "p90", "p95", "p99", "min", "max")
 LEAST_SAMPLES = 6
@@ -90,7 +90,7 @@ def figure_of(row: Mapping[str, Any], column: str) -> Figure | None:
     if value is None:
         return None
     low, high = interval_of(row, column) or (None, None)
-    return Figure(value=float(value), low=low, high=high, doubts=_doubts(row, FIGURES[column].metric))
+    return Figure(value=float(value), low=low, high=high, doubts=doubts_of(row, FIGURES[column].metric))
 
 
 def interval_of(row: Mapping[str, Any], column: str) -> tuple[float, float] | None:
@@ -130,7 +130,7 @@ def _of_deviation(row: Mapping[str, Any]) -> tuple[float, float] | None:
     return (float(mean) - half, float(mean) + half) if half < mean else None
 
 
-def _doubts(row: Mapping[str, Any], metric: str) -> list[str]:
+def doubts_of(row: Mapping[str, Any], metric: str) -> list[str]:
     """Return why the metric is suspect or invalid: its own reasons, those of the row where metrics were not judged."""
     judged = _json(row.get("metric_verdicts")) or {}
     verdict = judged.get(metric) if judged else {"verdict": row.get("verdict"), "reasons": row.get("verdict_reasons")}

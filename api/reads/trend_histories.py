@@ -1,129 +1,110 @@
-"""Which histories a model has: its configurations, how many points each has, and which are alike but for their runtime's version."""
+"""Which histories a model has, how many points each has, and their lines: from rows in memory where the newest state is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from domain.comparison.comparison_input import alike_of
-from domain.configuration import browser_of, decoded_options
-from domain.measured import STATED
+from domain.comparison.regression import version_key
+from domain.history.trend_series import FACT, Series, TrendLine
 from ingest.projection import Tables
+from ingest.projection.memory.histories import ModelHistory
 
-__all__ = ["LINE", "WHOLE", "begun", "kin", "measured", "most", "named", "pointed", "undated_of"]
+__all__ = ["Window", "history_of", "lines", "matching", "measured", "most", "named", "pointed", "undated_of"]
 
 Row = dict[str, Any]
-LINE = (
-    "configuration",
-    "platform",
-    "precision",
-    "mode",
-    "scenario",
-    "batch_size",
-    "sequence_length",
-    "image_size",
-    "compiled",
-    "layout",
-    "threads",
-    "weights",
-    "runtime_version",
-    "hardware_count",
-    "input_tokens",
-    "output_tokens",
-    "steps",
-    "concurrency",
-    "arrival_rate_per_s",
-)
-WHOLE = ("model_id", "hardware_id", "device", "runtime_name", "workload", "execution")
-"""What is read of a configuration for its line, and for what it is alike in."""
-_NAMED = """
-SELECT {columns}, points, undated FROM (
-    SELECT subject, count(*) FILTER (WHERE inside) AS points, count(*) FILTER (WHERE inside AND time IS NULL) AS undated,
-        min({{'moment': moment, 'position': position}}) AS first
-    FROM (
-        SELECT *, coalesce(time, recorded_at) AS moment,
-            moment >= coalesce(?, moment) AND moment < coalesce(?, 'infinity'::TIMESTAMPTZ) AS inside
-        FROM measurement ANTI JOIN void USING (position)
-    )
-    WHERE ({there}) AND subject IN (SELECT id FROM subject WHERE {conditions}) GROUP BY subject
-) AS counted JOIN subject ON counted.subject = subject.id ORDER BY first
-"""
-_KIN = """
-SELECT DISTINCT configuration, model_id, hardware_id, hardware_count, workload, execution FROM subject SEMI JOIN (
-    SELECT model_id, hardware_id, hardware_count, platform, mode FROM subject WHERE model_id = ? AND configuration IN ({chosen})
-) AS chosen USING (model_id, hardware_id, hardware_count, platform, mode)
-"""
-_MEASURED = """
-SELECT {counts} FROM (FROM measurement ANTI JOIN void USING (position))
-WHERE subject IN (SELECT id FROM subject WHERE model_id = ?)
-"""
 Window = tuple[datetime | None, datetime | None]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
-def begun(row: Mapping[str, Any]) -> Row:
-    """Return the line of a configuration, without points, from its first row."""
-    line = {name: row[name] for name in LINE}
-    return line | {
-        "hardware": row["hardware_id"],
-        "hardware_id": row["hardware_id"],
-        "runtime": row["runtime_name"],
-        "browser": browser_of(decoded_options(row["execution"]).get("options"))[0],
-        "hardware_stated": row["device"] == STATED,
-        "alike": alike_of(row),
-        "points": [],
-    }
+@contextmanager
+def history_of(tables: Tables, model: str) -> Iterator[ModelHistory]:
+    """Give the measurements of a model by its canonical id, from memory where the newest state is asked for."""
+    if tables.memory is None or tables.position != tables.checkpoint:
+        yield ModelHistory(model).read(tables.select)
+        return
+    with tables.memory.histories.of_model(tables.snapshot, model, tables.select) as history:
+        yield history
+
+
+def matching(history: ModelHistory, filters: Mapping[str, Sequence[str] | None]) -> list[int]:
+    """Return the subjects that have in each of these columns one of its values."""
+    supplied = [(name, set(values)) for name, values in filters.items() if values is not None]
+    return [
+        subject
+        for subject, row in history.parts.subjects.items()
+        if all(row[name] in values for name, values in supplied)
+    ]
+
+
+def lines(
+    history: ModelHistory,
+    subjects: Iterable[int],
+    columns: Sequence[str],
+    window: Window,
+    limit: int | None,
+    *,
+    along: str,
+    undated: bool,
+) -> list[Row]:
+    """Return the lines of whole histories, those of the subjects, by their first points.
+
+    Each has its points within a window of time, the newest `limit` of them, and how many there are. `columns` are those
+    that may hold the metric; rows that do not say when they were measured are left out where `undated` is false.
+    """
+    alike = dict.fromkeys(history.alike[subject] for subject in subjects)
+    made = _series(history, list(alike), columns, along, undated)
+    of_all = [line for name in alike for line in made[name].lines.values()]
+    return [_cut(history, line, window, limit) for line in sorted(of_all, key=lambda line: line.first)]
 
 
 def named(
-    tables: Tables,
-    filters: Mapping[str, Sequence[str] | None],
-    columns: Sequence[str],
-    window: Window,
-    undated: bool = True,
+    history: ModelHistory, subjects: Iterable[int], columns: Sequence[str], window: Window, undated: bool = True
 ) -> list[Row]:
     """Return the lines of measurements that have one of the columns, by their first points; `count` is of those in the window.
 
     Those that do not say when they were measured are counted as `undated`, and in `count` where `undated` is true.
-
-    `filters` are on columns of `subject`. No point is read, so that this costs what the answer does and not what there is.
     """
-    supplied = {name: values for name, values in filters.items() if values is not None}
-    conditions = [
-        f"{name} IN ({', '.join('?' * len(values))})" if values else "false" for name, values in supplied.items()
-    ]
-    statement = _NAMED.format(
-        columns=", ".join(f"subject.{name}" for name in (*LINE, *WHOLE)),
-        there=" OR ".join(f"{name} IS NOT NULL" for name in columns),
-        conditions=" AND ".join(conditions),
-    )
-    values = [*window, *(value for each in supplied.values() for value in each)]
-    lines: dict[str, Row] = {}
-    for row in tables.select("measurement void subject", statement, values).to_pylist():
-        line = lines.get(row["configuration"]) or lines.setdefault(
-            row["configuration"], begun(row) | {"count": 0, "undated": 0}
-        )
-        line["count"] += row["points"] - (0 if undated else row["undated"])
-        line["undated"] += row["undated"]
-    return list(lines.values())
+    chosen = set(subjects)
+    since, until = (None if moment is None else (moment - _EPOCH) // _MICROSECOND for moment in window)
+    counts: dict[int, list[Any]] = {}
+    """By subject, the order of its first point, and how many are within the window and undated."""
+    facts = history.columns(("subject", "time", "recorded_at", "position", *columns))
+    for subject, time, recorded, position, *values in zip(*facts, strict=True):
+        if subject not in chosen or all(value is None for value in values):
+            continue
+        moment = recorded if time is None else time
+        count = counts.get(subject)
+        if count is None:
+            count = counts[subject] = [(moment, position), 0, 0]
+        elif (moment, position) < count[0]:
+            count[0] = moment, position
+        if (since is None or moment >= since) and (until is None or moment < until):
+            count[1] += 1
+            count[2] += time is None
+    found: dict[str, Row] = {}
+    for subject, (_, points, without) in sorted(counts.items(), key=lambda item: item[1][0]):
+        name = history.parts.subjects[subject]["configuration"]
+        line = found.get(name)
+        if line is None:
+            line = found[name] = {**history.line(subject), "points": [], "count": 0, "undated": 0}
+        line["count"] += points - (0 if undated else without)
+        line["undated"] += without
+    return list(found.values())
 
 
-def kin(tables: Tables, model: str, configurations: Sequence[str]) -> list[str]:
-    """Return these configurations of a model and those that differ from them in the version of their runtime alone."""
-    if not configurations:
-        return []
-    statement = _KIN.format(chosen=", ".join("?" * len(configurations)))
-    rows = tables.select("subject", statement, [model, *configurations]).to_pylist()
-    alike = {str(row["configuration"]): alike_of(row) for row in rows}
-    wanted = {alike[name] for name in configurations if name in alike}
-    return sorted(name for name, value in alike.items() if value in wanted)
-
-
-def measured(tables: Tables, model: str, metrics: Mapping[str, Sequence[str]]) -> list[str]:
+def measured(history: ModelHistory, metrics: Mapping[str, Sequence[str]]) -> list[str]:
     """Return which metrics, by name with the columns that may hold each, some row of a model has."""
-    counts = ", ".join(f'count(coalesce({", ".join(columns)})) AS "{name}"' for name, columns in metrics.items())
-    (result,) = tables.select("measurement void subject", _MEASURED.format(counts=counts), [model]).to_pylist()
-    return [name for name, rows in result.items() if rows]
+    names = list(dict.fromkeys(name for columns in metrics.values() for name in columns))
+    present = {
+        name
+        for name, values in zip(names, history.columns(names), strict=True)
+        if any(value is not None for value in values)
+    }
+    return [metric for metric, columns in metrics.items() if not present.isdisjoint(columns)]
 
 
 def most(lines: Iterable[Row], top: int, also: Sequence[str] = ()) -> tuple[list[Row], int]:
@@ -165,3 +146,58 @@ def _counts(lines: Iterable[Row]) -> dict[str, int]:
     for line in lines:
         counts[line["alike"]] = counts.get(line["alike"], 0) + line["count"]
     return counts
+
+
+def _series(
+    history: ModelHistory, alike: Sequence[str], columns: Sequence[str], along: str, undated: bool
+) -> dict[str, Series]:
+    """Return the series of some histories, each made once: rows that came since are added to it."""
+    made = history.series.setdefault((tuple(columns), along, undated), {})
+    while behind := [name for name in alike if name not in made or made[name].rows < len(history.places[name])]:
+        first = min(history.places[name][made[name].rows if name in made else 0] for name in behind)
+        facts = _facts(history, first, columns, along)
+        for name in behind:
+            series = made.setdefault(name, Series(columns, history.parts))
+            places = history.places[name][series.rows :]
+            ordered = (facts[place - first] for place in places)
+            series.rows += len(places)
+            if not series.extend(sorted(item for item in ordered if undated or item[1][3] is not None)):
+                del made[name]  # A row stands before what is there: the series is made anew.
+    return made
+
+
+def _facts(history: ModelHistory, first: int, columns: Sequence[str], along: str) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Return the rows from `first` on as `Series.extend` takes them, in the order of the log."""
+    positions, events, times, recorded, subjects, *rest = history.columns(("position", *FACT, *columns), first)
+    moments = [came if time is None else time for time, came in zip(times, recorded, strict=True)]
+    orders: Iterable[Any] = zip(moments, positions, strict=True)
+    if along == "version":
+        versions = {key: version_key(row["runtime_version"]) for key, row in history.parts.subjects.items()}
+        orders = zip([versions[subject] for subject in subjects], moments, positions, strict=True)
+    facts = zip(moments, positions, events, _texts(times), _texts(recorded), subjects, *rest, strict=True)
+    return list(zip(orders, facts, strict=True))
+
+
+def _texts(times: Sequence[int | None]) -> list[str | None]:
+    """Return times in µs since 1970 as answers have them, all at once: one by one they take as long as all the rest of a point."""
+    import numpy as np
+
+    texts = np.datetime_as_string(np.array([time or 0 for time in times], dtype="datetime64[us]")).tolist()
+    return [
+        None if time is None else f"{text.removesuffix('.000000')}Z" for time, text in zip(times, texts, strict=True)
+    ]
+
+
+def _cut(history: ModelHistory, line: TrendLine, window: Window, limit: int | None) -> Row:
+    """Return a line with the points within a window of time, the newest of them, and how many there are."""
+    since, until = (None if moment is None else (moment - _EPOCH) // _MICROSECOND for moment in window)
+    points = line.points
+    if since is not None or until is not None:
+        points = [
+            point
+            for moment, point in zip(line.moments, points, strict=True)
+            if (since is None or moment >= since) and (until is None or moment < until)
+        ]
+    count = len(points)
+    points = list(points) if limit is None else points[count - min(limit, count) :]
+    return {**history.line(line.subject), "points": points, "count": count}

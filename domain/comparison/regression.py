@@ -36,6 +36,7 @@ __all__ = [
     "Turn",
     "change_of",
     "compare",
+    "is_same",
     "judged",
     "parts_changed",
     "run_deviation",
@@ -165,6 +166,13 @@ def _log_ratio(before: float, after: float) -> float:
     return math.log(ratio) if sys.float_info.min < ratio < math.inf else math.log(after) - math.log(before)
 
 
+def is_same(before: float, after: float, alert: float = ALERT) -> bool:
+    """Whether the values alone say that nothing changed: then `judged` says `same`, whatever their intervals."""
+    if before <= 0 or after <= 0:
+        return before == after
+    return abs(_log_ratio(before, after)) <= math.log1p(alert)
+
+
 def judged(
     before: Figure, after: Figure, column: str, alert: float = ALERT, *, strict: bool = False
 ) -> tuple[State, str | None, tuple[float, float] | None]:
@@ -175,11 +183,12 @@ def judged(
     shape = FIGURES[column]
     item, other = _widened(before, after)
     between = (change_of(item[1], other[0]), change_of(item[0], other[1])) if item and other else None
+    same = is_same(before.value, after.value, alert)
     if before.value <= 0 or after.value <= 0:
-        return ("same" if before.value == after.value else "unclear"), "a ratio with 0 says nothing", between
-    worse = _log_ratio(before.value, after.value) * (1 if shape.better == "lower" else -1)
-    if abs(worse) <= math.log1p(alert):
+        return ("same" if same else "unclear"), "a ratio with 0 says nothing", between
+    if same:
         return "same", None, between
+    worse = _log_ratio(before.value, after.value) * (1 if shape.better == "lower" else -1)
     if item and other:
         if item[0] <= other[1] and other[0] <= item[1]:
             return "unclear", "the intervals overlap", between

@@ -10,6 +10,7 @@ import duckdb
 
 from ingest.projection.history import History
 from ingest.projection.memory.best_rows import ONLY_ROWS, BestRows, Snapshot, types_since
+from ingest.projection.memory.histories import Histories
 from ingest.projection.names import Names, names_of
 from ingest.projection.rows import fetched, joined
 from ingest.projection.time_travel import POSTED, state_at, views_at
@@ -52,10 +53,11 @@ class _Now(NamedTuple):
 
 
 class Memory:
-    """What readers of the newest state share: its names, its predictor in force, and best rows."""
+    """What readers of the newest state share: its names, its predictor in force, best rows, and histories of models."""
 
     def __init__(self, best_rows: BestRows) -> None:
         self.best_rows = best_rows
+        self.histories = Histories()
         self.now: tuple[Snapshot, _Now] | None = None
 
 
