@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,7 @@ _MICROSECOND = timedelta(microseconds=1)
 def history_of(tables: Tables, model: str) -> Iterator[ModelHistory]:
     """Give the measurements of a model by its canonical id, from memory where the newest state is asked for."""
     if tables.memory is None or tables.position != tables.checkpoint:
-        yield ModelHistory(model).read(tables.select)
+        yield ModelHistory(model, tables.select).read()
         return
     with tables.memory.histories.of_model(tables.snapshot, model, tables.select) as history:
         yield history
@@ -33,11 +34,8 @@ def history_of(tables: Tables, model: str) -> Iterator[ModelHistory]:
 def matching(history: ModelHistory, filters: Mapping[str, Sequence[str] | None]) -> list[int]:
     """Return the subjects that have in each of these columns one of its values."""
     supplied = [(name, set(values)) for name, values in filters.items() if values is not None]
-    return [
-        subject
-        for subject, row in history.parts.subjects.items()
-        if all(row[name] in values for name, values in supplied)
-    ]
+    subjects = history.parts.subjects
+    return [each for each in history.alike if all(subjects[each][name] in values for name, values in supplied)]
 
 
 def lines(
@@ -68,43 +66,37 @@ def named(
 
     Those that do not say when they were measured are counted as `undated`, and in `count` where `undated` is true.
     """
-    chosen = set(subjects)
+    import numpy as np
+
+    numbers, times, recorded, *values = history.columns(("subject", "time", "recorded_at", *columns))
+    there = np.isin(np.array(numbers, np.int64), list(subjects))
+    there &= np.any([[value is not None for value in column] for column in values], axis=0)
+    without = np.array([time is None for time in times], bool)[there]
+    moments = np.array([came if time is None else time for time, came in zip(times, recorded, strict=True)], np.int64)[
+        there
+    ]
     since, until = (None if moment is None else (moment - _EPOCH) // _MICROSECOND for moment in window)
-    counts: dict[int, list[Any]] = {}
-    """By subject, the order of its first point, and how many are within the window and undated."""
-    facts = history.columns(("subject", "time", "recorded_at", "position", *columns))
-    for subject, time, recorded, position, *values in zip(*facts, strict=True):
-        if subject not in chosen or all(value is None for value in values):
-            continue
-        moment = recorded if time is None else time
-        count = counts.get(subject)
-        if count is None:
-            count = counts[subject] = [(moment, position), 0, 0]
-        elif (moment, position) < count[0]:
-            count[0] = moment, position
-        if (since is None or moment >= since) and (until is None or moment < until):
-            count[1] += 1
-            count[2] += time is None
+    inside = np.ones(len(moments), bool) if since is None else moments >= since
+    inside &= True if until is None else moments < until
+    # Rows lie in the order of their positions, which a stable sort keeps.
+    order = np.argsort(moments, kind="stable")
+    each, first, of = np.unique(np.array(numbers, np.int64)[there][order], return_index=True, return_inverse=True)
+    counts = [np.bincount(of, chosen[order], len(each)).astype(int).tolist() for chosen in (inside, inside & without)]
     found: dict[str, Row] = {}
-    for subject, (_, points, without) in sorted(counts.items(), key=lambda item: item[1][0]):
+    for place in np.argsort(first).tolist():
+        subject, points, without_time = int(each[place]), counts[0][place], counts[1][place]
         name = history.parts.subjects[subject]["configuration"]
         line = found.get(name)
         if line is None:
             line = found[name] = {**history.line(subject), "points": [], "count": 0, "undated": 0}
-        line["count"] += points - (0 if undated else without)
-        line["undated"] += without
+        line["count"] += points - (0 if undated else without_time)
+        line["undated"] += without_time
     return list(found.values())
 
 
 def measured(history: ModelHistory, metrics: Mapping[str, Sequence[str]]) -> list[str]:
     """Return which metrics, by name with the columns that may hold each, some row of a model has."""
-    names = list(dict.fromkeys(name for columns in metrics.values() for name in columns))
-    present = {
-        name
-        for name, values in zip(names, history.columns(names), strict=True)
-        if any(value is not None for value in values)
-    }
-    return [metric for metric, columns in metrics.items() if not present.isdisjoint(columns)]
+    return [metric for metric, columns in metrics.items() if any(history.has(name) for name in columns)]
 
 
 def most(lines: Iterable[Row], top: int, also: Sequence[str] = ()) -> tuple[list[Row], int]:
@@ -154,28 +146,34 @@ def _series(
     """Return the series of some histories, each made once: rows that came since are added to it."""
     made = history.series.setdefault((tuple(columns), along, undated), {})
     while behind := [name for name in alike if name not in made or made[name].rows < len(history.places[name])]:
-        first = min(history.places[name][made[name].rows if name in made else 0] for name in behind)
-        facts = _facts(history, first, columns, along)
-        for name in behind:
+        new = {name: history.places[name][made[name].rows if name in made else 0 :] for name in behind}
+        facts = _facts(history, sorted(itertools.chain(*new.values())), columns, along)
+        for name, places in new.items():
             series = made.setdefault(name, Series(columns, history.parts))
-            places = history.places[name][series.rows :]
-            ordered = (facts[place - first] for place in places)
+            ordered = (facts[place] for place in places)
             series.rows += len(places)
             if not series.extend(sorted(item for item in ordered if undated or item[1][3] is not None)):
                 del made[name]  # A row stands before what is there: the series is made anew.
     return made
 
 
-def _facts(history: ModelHistory, first: int, columns: Sequence[str], along: str) -> list[tuple[Any, tuple[Any, ...]]]:
-    """Return the rows from `first` on as `Series.extend` takes them, in the order of the log."""
-    positions, events, times, recorded, subjects, *rest = history.columns(("position", *FACT, *columns), first)
+def _facts(
+    history: ModelHistory, places: Sequence[int], columns: Sequence[str], along: str
+) -> dict[int, tuple[Any, tuple[Any, ...]]]:
+    """Return some rows by their numbers, as `Series.extend` takes them; `places` are in order."""
+    first, facts = places[0], history.columns(("position", *FACT, *columns), places[0])
+    if len(places) < len(facts[0]):
+        facts = [[values[place - first] for place in places] for values in facts]
+    positions, events, times, recorded, subjects, contexts, judgements, *rest = facts
+    history.read_parts(contexts, judgements)
     moments = [came if time is None else time for time, came in zip(times, recorded, strict=True)]
     orders: Iterable[Any] = zip(moments, positions, strict=True)
     if along == "version":
         versions = {key: version_key(row["runtime_version"]) for key, row in history.parts.subjects.items()}
         orders = zip([versions[subject] for subject in subjects], moments, positions, strict=True)
-    facts = zip(moments, positions, events, _texts(times), _texts(recorded), subjects, *rest, strict=True)
-    return list(zip(orders, facts, strict=True))
+    texts = _texts(times), _texts(recorded)
+    rows = zip(moments, positions, events, *texts, subjects, contexts, judgements, *rest, strict=True)
+    return dict(zip(places, zip(orders, rows, strict=True), strict=True))
 
 
 def _texts(times: Sequence[int | None]) -> list[str | None]:

@@ -64,11 +64,15 @@ _POINT_BYTES = 130
 
 
 class Parts(NamedTuple):
-    """What many measurements share, by id; environments by fingerprint."""
+    """What many measurements share, by id; environments by fingerprint.
+
+    Subjects are rows of `LINE` and `WHOLE`. Contexts: run, environment and origin. Judgements: the verdict, that on
+    energy, the reasons, and the verdicts on single metrics.
+    """
 
     subjects: dict[int, Row]
-    contexts: dict[int, Row]
-    judgements: dict[int, Row]
+    contexts: dict[int, tuple[Any, ...]]
+    judgements: dict[int, tuple[Any, ...]]
     environments: dict[str, dict[str, Any]]
 
 
@@ -145,8 +149,8 @@ class Series:
         self._parts = parts
         self._encode = msgspec.json.Encoder().encode
         self._judgements: dict[int, tuple[str | None, list[str]]] = {}
-        self._before: tuple[Row, Row] | None = None
-        """Subject and context of the row before."""
+        self._before: tuple[Row, str | None, str] | None = None
+        """Subject, environment and origin of the row before."""
         self._sure: _Compared | None = None
         """The newest row that nobody doubts: what is suspect is compared, and nothing with it."""
         self._runs: deque[Sequence[Any]] = deque(maxlen=RUNS_KEPT)
@@ -180,13 +184,13 @@ class Series:
         shown = next((column for column in self._columns if values[column.index] is not None), None)
         if shown is None:
             return
-        subject, context = self._parts.subjects[subject_id], self._parts.contexts[context_id]
+        subject, (run_id, fingerprint, origin) = self._parts.subjects[subject_id], self._parts.contexts[context_id]
         verdict, doubts = self._judgement(judgement_id)
-        place = subject["configuration"], context["environment_fingerprint"], context["origin"]
+        place = subject["configuration"], fingerprint, origin
         changed: Sequence[Row] = ()
         step = None
-        if context["origin"] not in _DOUBTED and verdict not in _DOUBTED:
-            changed = self._changed(subject, context)
+        if origin not in _DOUBTED and verdict not in _DOUBTED:
+            changed = self._changed(subject, fingerprint, origin)
             step = self._step(_Compared(place, event_id, values, doubts))
         low, high = self._interval(shown, values)
         text = self._encode(
@@ -195,11 +199,11 @@ class Series:
                 recorded_at,
                 position,
                 event_id,
-                context["run_id"],
-                context["origin"],
+                run_id,
+                origin,
                 verdict,
                 subject["runtime_version"],
-                context["environment_fingerprint"],
+                fingerprint,
                 float(values[shown.index]),
                 low,
                 high,
@@ -218,10 +222,10 @@ class Series:
         """Return the verdict on the metric, and why it is doubted."""
         judgement = self._judgements.get(judgement_id)
         if judgement is None:
-            row = self._parts.judgements[judgement_id]
-            if self._energy:
-                row = {**row, "verdict": row["energy_verdict"]}
-            judgement = self._judgements[judgement_id] = row["verdict"], doubts_of(row, self._metric)
+            on_times, on_energy, reasons, metrics = self._parts.judgements[judgement_id]
+            verdict = on_energy if self._energy else on_times
+            row = {"verdict": verdict, "verdict_reasons": reasons, "metric_verdicts": metrics}
+            judgement = self._judgements[judgement_id] = verdict, doubts_of(row, self._metric)
         return judgement
 
     def _step(self, row: _Compared) -> dict[str, Any] | None:
@@ -274,12 +278,12 @@ class Series:
                 return low, high
         return interval_of(dict(zip(self._names, values, strict=True)), column.name) or (None, None)
 
-    def _changed(self, subject: Row, context: Row) -> Sequence[Row]:
+    def _changed(self, subject: Row, fingerprint: str | None, origin: str) -> Sequence[Row]:
         """Return what is not as it was at the row before, where that is of the same origin."""
-        before, self._before = self._before, (subject, context)
-        if before is None or before[1]["origin"] != context["origin"]:
+        before, self._before = self._before, (subject, fingerprint, origin)
+        if before is None or before[2] != origin:
             return ()
-        old, new = before[1]["environment_fingerprint"], context["environment_fingerprint"]
+        old, new = before[1], fingerprint
         version, version_now = before[0]["runtime_version"], subject["runtime_version"]
         if old == new and version == version_now:
             return ()

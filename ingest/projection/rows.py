@@ -67,6 +67,11 @@ class Column:
         """Return the values."""
         return self._values
 
+    @property
+    def null_count(self) -> int:
+        """How many values are missing."""
+        return self._values.count(None)
+
 
 @contextmanager
 def as_lists() -> Iterator[None]:

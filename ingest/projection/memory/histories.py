@@ -48,13 +48,14 @@ SELECT position, {", ".join(_EXPRESSIONS.get(name, name) for name in (*FACT, *FI
 FROM measurement ANTI JOIN void USING (position)
 WHERE position > ? AND subject IN (SELECT id FROM subject WHERE model_id = ?) ORDER BY position
 """
+_SUBJECTS = f"SELECT id, {', '.join((*LINE, *WHOLE))} FROM subject WHERE model_id = ?"
 _PARTS = {
-    "subject": f"SELECT id, {', '.join((*LINE, *WHOLE))} FROM subject",
     "context": "SELECT id, run_id, environment_fingerprint, origin FROM context",
     # The verdict on the row is on times; it stands for energy only where nothing was judged by itself.
     "judgement": """
-        SELECT id, verdict, verdict_reasons, metric_verdicts, coalesce(
-            energy_verdict, CASE WHEN coalesce(metric_verdicts::VARCHAR, '{}') = '{}' THEN verdict END) AS energy_verdict
+        SELECT id, verdict, coalesce(
+            energy_verdict, CASE WHEN coalesce(metric_verdicts::VARCHAR, '{}') = '{}' THEN verdict END) AS energy_verdict,
+            verdict_reasons, metric_verdicts
         FROM judgement""",
 }
 _ENVIRONMENTS = "SELECT * FROM environment WHERE fingerprint IN (SELECT unnest(?::VARCHAR[]))"
@@ -75,8 +76,10 @@ Select = Callable[[str, str, Sequence[Any]], "pa.Table"]
 class ModelHistory:
     """The measurements of one model that are not void, in the order of the log, with what they share."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, select: Select) -> None:
         self.model = model
+        self.select = select
+        """Reads the tables in the state that this tells of."""
         self.facts: pa.Table | None = None
         self.parts = Parts({}, {}, {}, {})
         self.alike: dict[int, str] = {}
@@ -107,43 +110,51 @@ class ModelHistory:
         rows = self.facts.slice(start)
         return [rows.column(name).to_pylist() for name in names]
 
+    def has(self, name: str) -> bool:
+        """Whether some row has a value in a column."""
+        return self.facts is not None and self.facts.column(name).null_count < self.facts.num_rows
+
     def line(self, subject: int) -> dict[str, Any]:
         """Return the line of a subject, without points."""
         if subject not in self._lines:
             self._lines[subject] = line_of(self.parts.subjects[subject], self.alike[subject])
         return self._lines[subject]
 
-    def read(self, select: Select, above: int = 0) -> ModelHistory:
+    def read(self, above: int = 0) -> ModelHistory:
         """Add the rows above a position, and return itself."""
-        rows = select("measurement void subject", _FACTS, [above, self.model])
+        rows = self.select("measurement void subject", _FACTS, [above, self.model])
         first = self.count
         if rows.num_rows:
             self.facts = rows if self.facts is None else _few_chunks(joined([self.facts, rows]))
         subjects = rows.column("subject").to_pylist()
-        self._read_parts(select, self.parts.subjects, "subject", subjects)
-        self._read_parts(select, self.parts.contexts, "context", rows.column("context").to_pylist())
-        self._read_parts(select, self.parts.judgements, "judgement", rows.column("judgement").to_pylist())
-        self._read_environments(select)
+        if not self.parts.subjects.keys() >= set(subjects):
+            every = self.select("subject", _SUBJECTS, [self.model]).to_pylist()
+            self.parts.subjects.update({row["id"]: row for row in every})
         for place, subject in enumerate(subjects, first):
             name = self.alike.get(subject) or self.alike.setdefault(subject, alike_of(self.parts.subjects[subject]))
             self.places.setdefault(name, []).append(place)
         return self
 
-    def _read_parts(self, select: Select, kept: dict[int, Any], relation: str, ids: list[int]) -> None:
-        missing = sorted(set(ids) - kept.keys())
-        if missing:
-            statement = f"{_PARTS[relation]} WHERE id IN (SELECT unnest(?::BIGINT[]))"
-            rows = select("subject" if relation == "subject" else "", statement, [missing]).to_pylist()
-            kept |= {row["id"]: row for row in rows}
+    def read_parts(self, contexts: Iterable[int], judgements: Iterable[int]) -> None:
+        """Read the parts that rows name, and the environments of these contexts, where they are not there yet.
 
-    def _read_environments(self, select: Select) -> None:
-        """Read the environments that are new here: what was said of one first holds, so that none is read twice."""
-        environments = self.parts.environments
-        fingerprints = {row["environment_fingerprint"] for row in self.parts.contexts.values()} - {None}
-        missing = sorted(fingerprints - environments.keys())
+        What was said of an environment first holds, so that none is read twice.
+        """
+        parts = self.parts
+        self._read_parts(parts.contexts, "context", contexts)
+        self._read_parts(parts.judgements, "judgement", judgements)
+        fingerprints = {fingerprint for _, fingerprint, _ in parts.contexts.values()} - {None}
+        missing = sorted(fingerprints - parts.environments.keys())
         if missing:
-            rows = select("environment", _ENVIRONMENTS, [missing]).to_pylist()
-            environments.update({row["fingerprint"]: contents_of(row) for row in rows})
+            rows = self.select("environment", _ENVIRONMENTS, [missing]).to_pylist()
+            parts.environments.update({row["fingerprint"]: contents_of(row) for row in rows})
+
+    def _read_parts(self, kept: dict[int, tuple[Any, ...]], relation: str, wanted: Iterable[int]) -> None:
+        missing = sorted(set(wanted) - kept.keys())
+        if missing:
+            rows = self.select("", f"{_PARTS[relation]} WHERE id IN (SELECT unnest(?::BIGINT[]))", [missing])
+            ids, *columns = (rows.column(name).to_pylist() for name in rows.column_names)
+            kept |= zip(ids, zip(*columns, strict=True), strict=True)
 
 
 class Histories:
@@ -183,7 +194,7 @@ class Histories:
                 kept.bytes = history.bytes
                 self._make_room()
                 return
-        yield ModelHistory(model).read(select)
+        yield ModelHistory(model, select).read()
 
     def _make_room(self) -> None:
         with self._lock:
@@ -205,12 +216,13 @@ class _Kept:
         before, history = self._snapshot, self._history
         self.forget()  # What fails halfway is read anew.
         if history is None or before is None or before[:2] != snapshot[:2]:
-            history = ModelHistory(model).read(select)
+            history = ModelHistory(model, select).read()
         elif snapshot.position < before.position:
             self._snapshot, self._history = before, history
             return None
         elif snapshot.position > before.position:
             history = _followed(history, before.position, select)
+        history.select = select
         self._snapshot, self._history = snapshot, history
         return history
 
@@ -222,8 +234,9 @@ class _Kept:
 def _followed(history: ModelHistory, since: int, select: Select) -> ModelHistory:
     (changed,) = select("", _CHANGED, [since, since, since, history.model]).to_pylist()
     if changed["aliases"] or changed["voided"]:
-        return ModelHistory(history.model).read(select)
-    return history.read(select, since)
+        return ModelHistory(history.model, select).read()
+    history.select = select
+    return history.read(since)
 
 
 def _few_chunks(rows: pa.Table) -> pa.Table:
