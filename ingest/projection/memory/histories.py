@@ -189,8 +189,13 @@ class Histories:
                 try:
                     yield history
                 except BaseException:
-                    kept.forget()  # What was made of it may be half made.
+                    # What was made of it may be half made, and a model that nobody knows takes no room.
+                    kept.forget()
+                    with self._lock:
+                        self._kept = OrderedDict(item for item in self._kept.items() if item[1] is not kept)
                     raise
+                finally:
+                    history.select = _outside
                 kept.bytes = history.bytes
                 self._make_room()
                 return
@@ -229,6 +234,11 @@ class _Kept:
     def forget(self) -> None:
         """Have the history read anew by whoever asks next."""
         self._snapshot = self._history = None
+
+
+def _outside(*_: Any) -> pa.Table:
+    """Refuse to read: the cursor of whoever asked is closed."""
+    raise RuntimeError("a history is read by whoever it was given to alone")
 
 
 def _followed(history: ModelHistory, since: int, select: Select) -> ModelHistory:

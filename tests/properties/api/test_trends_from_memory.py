@@ -237,6 +237,16 @@ def test_each_event_that_touches_a_model_is_seen(build):
                 assert_same(connection, memory, TrendQuestion(model=model), then=number)
 
 
+def test_models_that_nobody_knows_take_no_room(build):
+    memory = Memory(BestRows())
+    with duckdb.connect(config={"threads": 1}) as connection:
+        create(connection)
+        for number in range(3):
+            with reading(connection, memory) as tables, pytest.raises(UnknownModel):
+                trends_of(tables, TrendQuestion(model=f"nobody-{number}"))
+    assert not memory.histories._kept
+
+
 def test_what_is_kept_is_every_metric_that_trends_can_follow():
     assert {*METRICS} - {"latency_ms", "latency_p50_ms", "latency_mean_ms"} == {*histories.FIGURES}
 
