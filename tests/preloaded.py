@@ -1,17 +1,20 @@
 """Start the Python programs of tests as copies of a process that has imported what they import.
 
-A process that measures takes three seconds of a processor to import torch and transformers, a service takes one to import
-what it serves with; a copy takes milliseconds. Each copy is a child of the process that starts it, with the arguments,
-environment, folder and open files that a new interpreter would have. What a copy cannot do as a new interpreter does is
-started as one: other variables that libraries read at import, a terminal, a folder with modules of its own.
+A process that measures takes three seconds of a processor to import torch and transformers, a service or a dashboard takes
+one to import what it serves with; a copy takes milliseconds. Each copy is a child of the process that starts it, with the arguments,
+environment, folder and open files that a new interpreter would have; at its end it waits for its threads and calls its exit
+handlers, but frees nothing. What a copy cannot do as a new interpreter does is started as one: other variables that libraries
+read at import, a terminal, a folder with modules of its own.
 
 Only on Linux, where a process can become the parent of its grandchildren.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import fcntl
+import gc
 import importlib
 import json
 import os
@@ -27,6 +30,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+ROOT = Path(__file__).resolve().parents[1]
 PRELOADED = {
     "runner.protocol.child": (
         "runner.protocol.child", "runner.models.build", "runner.platforms.torch_eager", "torch._dynamo",
@@ -36,9 +40,13 @@ PRELOADED = {
         "assay.cli", "assay.service", "api.app", "api.background.*", "api.routes.*", "ingest.importers.registry",
         "ingest.projection.projector", "predictor.service", "runner.campaign.bench", "granian.server.embed", "rich.console",
     ),
+    # The dashboard itself looks for Streamlit's runtime when it is imported.
+    str(ROOT / "dashboard" / "start.py"): (
+        "streamlit.web.cli", "streamlit.web.bootstrap", "streamlit.starlette", "uvicorn", "pandas", "altair", "assay.client.frames",
+        "presentation.*",
+    ),
 }  # fmt: skip
-"""Programs, as `python -m` takes them, and what to import before the first is started; `package.*` has all below it."""
-ROOT = Path(__file__).resolve().parents[1]
+"""Programs, as `python -m` or `python -P` takes them, and what to import before the first is started; `package.*` has all below it."""
 _READ_LATE = frozenset({"COLUMNS", "PYTHONPATH", "TMPDIR", "TOKENIZERS_PARALLELISM"})
 _LATE = ("ASSAY_", "PYTEST_", "TORCHINDUCTOR_", "_TORCHINDUCTOR_")
 """Variables that may differ in a copy, because they are read when they are needed, and what others of them begin with."""
@@ -99,9 +107,13 @@ def _command(words: Sequence[Any]) -> _Command | None:
     safe = rest[:1] == ["-P"]
     if safe:
         del rest[0]
-    if interpreter != sys.executable or len(rest) < 2 or rest[0] != "-m" or rest[1] not in PRELOADED:
+    if rest[:1] == ["-m"]:
+        del rest[0]
+    elif not safe:
         return None
-    return _Command(rest[1], rest[2:], safe)
+    if interpreter != sys.executable or not rest or rest[0] not in PRELOADED:
+        return None
+    return _Command(rest[0], rest[1:], safe)
 
 
 def _has_modules(folder: str) -> bool:
@@ -200,6 +212,8 @@ def _become(request: dict[str, Any]) -> None:
         time.sleep(0.0002)
     if request["session"]:
         os.setsid()
+    # At its end the interpreter frees it as ever; some libraries report what stays.
+    atexit.register(gc.unfreeze)
     targets = request["targets"]
     above = [fcntl.fcntl(number, fcntl.F_DUPFD, max(targets) + 1) for number in request["descriptors"]]
     for number in request["descriptors"]:
@@ -224,11 +238,38 @@ def _become(request: dict[str, Any]) -> None:
     sys.argv[1:] = request["arguments"]
 
 
+def _end(status: int) -> None:
+    """End as an interpreter does, but for freeing what was imported, which takes half a second; return where it cannot write."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(status & 0xFF)
+
+
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as channel:
         for module in sys.argv[2:]:
             _import(module)
+        # What is imported lasts as long as a copy: no copy looks for garbage in it, or has the pages that this would write.
+        gc.collect()
+        gc.freeze()
         wanted = _next_copy(channel)
-    if wanted is not None:
-        _become(wanted)
-        runpy.run_module(wanted["program"], run_name="__main__", alter_sys=True)
+    if wanted is None:
+        os._exit(0)
+    _become(wanted)
+    status: object = None
+    try:
+        if wanted["program"].endswith(".py"):
+            runpy.run_path(wanted["program"], run_name="__main__")
+        else:
+            runpy.run_module(wanted["program"], run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        status = end.code
+        if not isinstance(status, int | None):
+            raise
+    _end(status or 0)
+    raise SystemExit(status)

@@ -108,3 +108,36 @@ def test_path_that_hides_a_package_of_the_project_is_started_anew(folder: Path) 
         assert run(folder)[1]["imported"]
         (folder / "modules" / "domain.py").touch()
         assert not run(folder)[1]["imported"]
+
+
+ENDS = {
+    "returns": "",
+    "status": "sys.exit(2)",
+    "status past a byte": "sys.exit(258)",
+    "message": "sys.exit('no such model')",
+    "error": "raise ValueError('no such model')",
+    "thread": "threading.Thread(target=lambda: (time.sleep(0.1), print('from a thread'))).start()",
+    "folder": "held = tempfile.TemporaryDirectory(); print(os.path.exists(held.name)); atexit.register(lambda: print('before'))",
+    "closed output": "sys.stdout.flush(); os.close(1)",
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_copy_of_a_script_ends_as_a_new_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import atexit, os, sys, tempfile, threading, time\n"
+        "print(__name__, sys.argv, sys.path[0] == os.path.dirname(__file__), 'colorsys' in sys.modules)\n"
+        f"{end}\n"
+    )
+    monkeypatch.setitem(preloaded.PRELOADED, str(script), ("colorsys",))
+
+    def run() -> tuple[int, str, list[str]]:
+        command = [sys.executable, "-P", str(script), "a b"]
+        ended = subprocess.run(command, cwd=preloaded.ROOT, capture_output=True, text=True, check=False)
+        # The frames of a traceback above the script are those of who runs it.
+        return ended.returncode, ended.stdout, ended.stderr.splitlines()[-1:]
+
+    status, output, errors = run()
+    with preloaded.preloaded():
+        assert run() == (status, output.replace(" False\n", " True\n", 1), errors)

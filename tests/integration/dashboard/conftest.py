@@ -21,7 +21,6 @@ import pytest
 from assay.client import Client
 from dashboard import gallery, launch
 from domain.errors import PartMissing
-from tests.integration.working_folder import hostile_folder
 
 MODEL = "acme/tiny"
 HEIGHT = 1000
@@ -104,12 +103,12 @@ def newer_url() -> Iterator[str]:
 
 
 @contextmanager
-def dashboard_on(server: str, **settings: str) -> Iterator[str]:
-    """Run the dashboard as users do, from a directory that is not ours, with files named like our packages."""
+def dashboard_on(server: str, folder: Path | None = None, **settings: str) -> Iterator[str]:
+    """Run the dashboard as users do, from a folder that is not ours; where that has modules, in a new interpreter."""
     port = free_port()
-    working = Path(tempfile.mkdtemp())
+    working = tempfile.mkdtemp()
     child = subprocess.Popen(
-        launch.command(port, server), cwd=hostile_folder(working), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        launch.command(port, server), cwd=folder or working, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": "", **settings},
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}"

@@ -10,6 +10,7 @@ import pytest
 from ingest import evidence
 from presentation import formatting
 from tests.integration.dashboard.conftest import dashboard_on
+from tests.integration.working_folder import hostile_folder
 
 pytestmark = [pytest.mark.xdist_group("dashboard"), pytest.mark.browser]
 TABLE = """model,infer_img_size,infer_samples_per_sec,infer_step_time,infer_batch_size,param_count,infer_gmacs,infer_macts
@@ -40,9 +41,12 @@ def test_a_page_that_has_nothing_offers_three_ways_to_begin(
     assert page.wrong == []
 
 
-def test_files_are_previewed_then_added(page: Any, fresh_service: Any, table: Path) -> None:
+def test_files_are_previewed_then_added_whatever_the_folder_holds(
+    page: Any, fresh_service: Any, table: Path, tmp_path: Path
+) -> None:
     service = fresh_service().start()
-    with dashboard_on(service.url) as url:
+    (tmp_path / "hostile").mkdir()
+    with dashboard_on(service.url, hostile_folder(tmp_path / "hostile")) as url:
         page.open(url)
         page.page.get_by_role("button", name="Import files").click()
         dialog = page.page.get_by_role("dialog")
