@@ -112,12 +112,12 @@ def find_browser() -> str:
 
 
 @contextmanager
-def browser() -> Iterator[Any]:
-    """Start an installed browser without a window, for as long as the block lasts."""
+def browser(*flags: str) -> Iterator[Any]:
+    """Start an installed browser without a window, with further flags, for as long as the block lasts."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=find_browser(), args=list(FLAGS))
+        started = playwright.chromium.launch(executable_path=find_browser(), args=[*FLAGS, *flags])
         try:
             yield started
         finally:

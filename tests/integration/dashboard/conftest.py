@@ -24,6 +24,8 @@ from domain.errors import PartMissing
 
 MODEL = "acme/tiny"
 HEIGHT = 1000
+QUICK = ("--js-flags=--no-opt --no-maglev --single-threaded-gc --min-semi-space-size=32 --max-semi-space-size=32",)
+"""What makes a page that is looked at once take less of a processor: nothing is compiled for being run often, and garbage waits."""
 STREAMLITS_OWN = ("_stcore/health", "_stcore/host-config")
 """Streamlit looks for its own routes below a page's path first; each such look ends in a 404."""
 
@@ -149,7 +151,7 @@ def chromium() -> Iterator[Any]:
         if os.environ.get("ASSAY_REQUIRE_BROWSER") == "1":
             pytest.fail(str(missing))
         pytest.skip(str(missing))
-    with gallery.browser() as found:
+    with gallery.browser(*QUICK) as found:
         yield found
 
 
@@ -196,7 +198,10 @@ def contexts(chromium: Any) -> Iterator[Callable[[int, str], Any]]:
     def at(width: int, theme: str) -> Any:
         if (width, theme) not in opened:
             opened[width, theme] = chromium.new_context(
-                viewport={"width": width, "height": HEIGHT}, color_scheme=theme, timezone_id="Europe/Berlin"
+                viewport={"width": width, "height": HEIGHT},
+                color_scheme=theme,
+                timezone_id="Europe/Berlin",
+                reduced_motion="reduce",
             )
         return opened[width, theme]
 
