@@ -21,7 +21,7 @@ SELDOM := /tests?/|/(transformers/models|diffusers|faker|openai/types|pip)/
 # A hundred processes of the tests and of every plan read the same modules: each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test torture lint up ray-test bench gallery dist wheel-test lock audit sbom validate-deploy clean
+.PHONY: help setup demo check test torture lint style types up ray-test bench gallery dist wheel-test lock audit sbom validate-deploy clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -55,8 +55,14 @@ up: $(STAMP)  ## the API and the dashboard over what the demo kept
 check: $(STAMP) lint  ## lint, types, import contracts and the unit tests: before every commit
 	@$(BIN)/python -m pytest $(PARALLEL) tests/unit
 
-test: $(STAMP) lint  ## lint, types, import contracts and every test
-	@$(BIN)/python -m pytest $(PARALLEL)
+# By another name than MAKE, whose recipes `make -n` runs.
+TYPES = $(MAKE) --no-print-directory types
+
+test: $(STAMP) style  ## lint, types, import contracts and every test
+	@# The types take what the tests leave of the processors while they wait.
+	@nice -n 19 $(TYPES) & types=$$!; $(BIN)/python -m pytest $(PARALLEL); tests=$$?; \
+	  wait $$types || { echo "types are wrong: mypy's lines stand between those of the tests, and make types repeats them" >&2; exit 2; }; \
+	  exit $$tests
 
 torture: $(STAMP)  ## the long tests: kills, full disks, hostile input, further models and looks (about an hour)
 	@$(BIN)/python -m pytest -m torture -x
@@ -70,15 +76,19 @@ ray-test: $(STAMP)  ## a rebuild on a real Ray cluster of two nodes, one of whic
 # What the verbs of Windows' users load: checked once more with the names that Python has there.
 ON_WINDOWS = domain runner presentation predictor ingest.projection ingest.importers assay.cli assay.client assay.exports assay.regressions
 
-lint: $(STAMP)  ## ruff, mypy --strict for Linux and for Windows, import contracts
+lint: style types  ## ruff, mypy --strict for Linux and for Windows, import contracts
+
+style: $(STAMP)  ## ruff and the import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff check --preview --select PLW1514 api assay dashboard domain ingest predictor presentation runner
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache
+
+types: $(STAMP)  ## mypy --strict for Linux and for Windows
 	@# Both at once: each takes one processor.
 	@$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 --follow-imports silent --no-warn-unreachable \
 	  $(addprefix -p ,$(ON_WINDOWS)) -m assay.home -m assay.staging -m assay.offline -m api.shipped & windows=$$!; \
 	  $(BIN)/mypy; linux=$$?; wait $$windows && exit $$linux
-	@$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP)  ## the speed and truth of Assay itself, as ratios against peers and limits (about two hours)
 	@$(BIN)/python -m benchmarks.reference_timers; measured=$$?; $(BIN)/python -m benchmarks.memory; \
