@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -27,6 +28,23 @@ def _preloaded() -> Iterator[None]:
     """Services, commands and children that measure begin with their imports done."""
     with preloaded():
         yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _authorities_read_once() -> Iterator[None]:
+    """Let clients of httpx share what certifi holds: each would read it anew for 17 ms, also where it asks without TLS."""
+    from httpx._transports import default
+
+    create = default.create_ssl_context
+    shared = functools.cache(create)
+
+    def create_ssl_context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> Any:
+        named = trust_env and (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"))
+        return create(verify, cert, trust_env) if verify is not True or cert or named else shared()
+
+    default.create_ssl_context = create_ssl_context
+    yield
+    default.create_ssl_context = create
 
 
 class RunningService:
