@@ -47,9 +47,10 @@ def typed(
         # It may read what this interpreter is made of, wherever it lies, and write nowhere.
         rights = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
         command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *rights, *command]
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
     ended = subprocess.run(
         command,
-        env=environment | {"PYTHONDONTWRITEBYTECODE": "1"},
+        env=environment,
         cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
