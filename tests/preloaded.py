@@ -39,6 +39,7 @@ PRELOADED = {
     "assay.cli": (
         "assay.cli", "assay.service", "api.app", "api.background.*", "api.routes.*", "ingest.importers.registry",
         "ingest.projection.projector", "predictor.service", "runner.campaign.bench", "granian.server.embed", "rich.console",
+        "api.app:create_app",
     ),
     # The dashboard itself looks for Streamlit's runtime when it is imported.
     str(ROOT / "dashboard" / "start.py"): (
@@ -46,7 +47,10 @@ PRELOADED = {
         "presentation.*",
     ),
 }  # fmt: skip
-"""Programs, as `python -m` or `python -P` takes them, and what to import before the first is started; `package.*` has all below it."""
+"""Programs, as `python -m` or `python -P` takes them, and what to import before the first is started.
+
+`package.*` has all below it; `module:function` is called as well, because what libraries keep of its first call makes the next ones quick.
+"""
 _READ_LATE = frozenset({"COLUMNS", "PYTHONPATH", "TMPDIR", "TOKENIZERS_PARALLELISM"})
 _LATE = ("ASSAY_", "PYTEST_", "TORCHINDUCTOR_", "_TORCHINDUCTOR_")
 """Variables that may differ in a copy, because they are read when they are needed, and what others of them begin with."""
@@ -75,7 +79,12 @@ class _Original:
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             command = [sys.executable, "-P", __file__, str(theirs.fileno()), *PRELOADED[program]]
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+            # Each copy gets the variables of who starts it; those that a test has set now may be wrong on purpose.
+            variables = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+            variables["ASSAY_HOME"] = os.devnull
+            self._process = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=variables
+            )
 
     def copy(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Start a copy, which becomes a child of this process, and return its process id."""
@@ -177,7 +186,10 @@ def _import(name: str) -> None:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     else:
-        importlib.import_module(name)
+        module, _, function = name.partition(":")
+        imported = importlib.import_module(module)
+        if function:
+            getattr(imported, function)()
 
 
 def _next_copy(connection: socket.socket) -> dict[str, Any] | None:

@@ -126,11 +126,11 @@ ENDS = {
 def test_copy_of_a_script_ends_as_a_new_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "import atexit, os, sys, tempfile, threading, time\n"
-        "print(__name__, sys.argv, sys.path[0] == os.path.dirname(__file__), 'colorsys' in sys.modules)\n"
+        "import atexit, mimetypes, os, sys, tempfile, threading, time\n"
+        "print(__name__, sys.argv, sys.path[0] == os.path.dirname(__file__), mimetypes.inited)\n"
         f"{end}\n"
     )
-    monkeypatch.setitem(preloaded.PRELOADED, str(script), ("colorsys",))
+    monkeypatch.setitem(preloaded.PRELOADED, str(script), ("colorsys", "mimetypes:init"))
 
     def run() -> tuple[int, str, list[str]]:
         command = [sys.executable, "-P", str(script), "a b"]
