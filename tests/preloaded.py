@@ -259,6 +259,8 @@ def _end(status: int) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         return
+    # What libraries that are not Python's print.
+    ctypes.CDLL(None).fflush(None)
     os._exit(status & 0xFF)
 
 

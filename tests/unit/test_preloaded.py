@@ -118,6 +118,7 @@ ENDS = {
     "error": "raise ValueError('no such model')",
     "thread": "threading.Thread(target=lambda: (time.sleep(0.1), print('from a thread'))).start()",
     "folder": "held = tempfile.TemporaryDirectory(); print(os.path.exists(held.name)); atexit.register(lambda: print('before'))",
+    "printed by a library": "sys.stdout.flush(); import ctypes; ctypes.CDLL(None).printf(b'from C')",
     "closed output": "sys.stdout.flush(); os.close(1)",
 }
 
@@ -131,6 +132,7 @@ def test_copy_of_a_script_ends_as_a_new_interpreter(tmp_path: Path, monkeypatch:
         f"{end}\n"
     )
     monkeypatch.setitem(preloaded.PRELOADED, str(script), ("colorsys", "mimetypes:init"))
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
     def run() -> tuple[int, str, list[str]]:
         command = [sys.executable, "-P", str(script), "a b"]
