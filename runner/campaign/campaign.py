@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from domain.operating_system import lock, unlock
 from domain.vocabulary import IN_BROWSERS
 from runner.campaign.event_payloads import Machine
 from runner.campaign.execution import conversion_of
+from runner.campaign.loading_ahead import LoadingAhead
 from runner.campaign.plan import Plan
 from runner.compression.folder import form_taken, quantized_already, read_variant, variant_at
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
@@ -93,10 +95,9 @@ class ArtifactStore:
 
     def obtain(self, what: dict[str, Any], make: Callable[[Path], bool]) -> Path | None:
         """Return the folder for `what`, made by `make(folder)` where it is not there yet; None where that says no."""
-        key = digest(what).removeprefix("sha256:")[:32]
-        entry = self.root / key
+        entry = self._entry(what)
         self.root.mkdir(parents=True, exist_ok=True)
-        with self._locked(key):
+        with self._locked(entry.name):
             if entry.is_dir():
                 os.utime(entry)
                 return entry
@@ -108,6 +109,13 @@ class ArtifactStore:
                 folder.rename(entry)
         self._prune(keep=entry)
         return entry
+
+    def holds(self, what: dict[str, Any]) -> bool:
+        """Whether the folder for `what` is there."""
+        return self._entry(what).is_dir()
+
+    def _entry(self, what: dict[str, Any]) -> Path:
+        return self.root / digest(what).removeprefix("sha256:")[:32]
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
@@ -207,6 +215,7 @@ class Campaign:
         task = _preparation(plan.cases, trace)
         self.machine, described = survey_machine(plan.platforms, task if describe else None)
         self._store = ArtifactStore(cache or default_cache())
+        self._ahead: LoadingAhead | None = None
         self._variants = {name: read_variant(folder) for name in plan.models if (folder := variant_at(name))}
         self._refuse_impossible(tolerate_absent)
         if describe:
@@ -319,19 +328,48 @@ class Campaign:
             Verify(case=case, folder=folder) if verify else Measure(case=case, method=self.plan.method, folder=folder)
         )
 
+    @contextmanager
+    def loading_ahead(self) -> Iterator[None]:
+        """Have children of cases load their code two at a time while the block runs."""
+        self._ahead = LoadingAhead(self.plan.timeout_s)
+        try:
+            yield
+        finally:
+            self._ahead.close()
+            self._ahead = None
+
     def _child(
         self,
         task: Task,
         on_stage: Callable[[str], None] | None,
         on_progress: Callable[[str, float | None], None] | None = None,
     ) -> Ended:
-        return run_task(
+        run = partial(
+            run_task,
             task,
             timeout_s=self.plan.timeout_s,
             memory_limit_bytes=self.plan.memory_limit_bytes,
             on_stage=on_stage,
             on_progress=on_progress,
         )
+        if self._ahead is None:
+            return run()
+        return self._ahead.run(task, self._built_after(task), lambda child: run(child=child))
+
+    def _built_after(self, task: Task) -> Iterator[Case]:
+        """Yield the cases after the task's own whose children build their models, and do not read a converted one."""
+        case = getattr(task, "case", None)
+        if case not in self.cases:
+            return
+        made = self._conversion(case)
+        for each in self.cases[self.cases.index(case) + 1 :]:
+            if self.prepared[each.model].error is None and self._refusal(each) is None:
+                wanted = self._conversion(each)
+                if wanted is None or not (wanted == made or self._store.holds(wanted)):
+                    yield each
+
+    def _conversion(self, case: Case) -> dict[str, Any] | None:
+        return self._identity(case) if self.machine.platforms[case.platform]["converts"] else None
 
     def _converted(self, case: Case, on_stage: Callable[[str], None] | None) -> Path | Failed:
         failure: list[Failed] = []

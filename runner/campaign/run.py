@@ -142,7 +142,7 @@ class Run:
     @contextmanager
     def under_way(self, noise: Noise | None = None) -> Iterator[None]:
         """Tell the start of the run before the block and its end after it, interrupted where the block raises."""
-        with spans.span("run", assay_run=self.run_id, assay_kind=self.kind):
+        with spans.span("run", assay_run=self.run_id, assay_kind=self.kind), self.campaign.loading_ahead():
             self.start(noise)
             outcome = "interrupted"
             try:

@@ -24,6 +24,7 @@ from runner.measure.output_comparison import Sensitivity
 from runner.measure.power.meter import Meter, Unread
 from runner.measure.power.sampling import rest
 from runner.measure.workloads import Training, make_work, purpose_of
+from runner.models.sources import ModelSource
 from runner.platforms.base import Converted, Observation, Platform, Rank, Settings, Trainer
 from runner.platforms.data_parallel import local_part
 from runner.platforms.execution_options import read_options
@@ -41,6 +42,7 @@ __all__ = [
     "available",
     "built_for",
     "check_work",
+    "load_code",
     "rank_inputs",
     "read_arrays",
     "require_probe",
@@ -303,24 +305,40 @@ def set_threads(case: Case) -> None:
     torch.set_num_threads(case.threads or threads_allowed())
 
 
+def load_code(case: Case) -> None:
+    """Import torch and the code of a case's model, in the order and with the threads with which measuring it begins."""
+    set_threads(case)
+    _without_weights(case)
+
+
 def built_for(case: Case, dtype: str, speaker: Announcer) -> tuple[Any, dict[str, Any], float]:
     """Return the built model, its inputs and the time of building in ms; importing the libraries is not counted."""
     import torch
 
     from runner.machine.memory_check import check_fits
-    from runner.models.build import build, build_meta
-    from runner.models.sources import resolve
+    from runner.models.build import build
 
-    allowed = {"trust_remote_code": case.trust_remote_code, "allow_pickle": case.allow_pickle}
-    source = msgspec.structs.replace(resolve(case.model, case.weights, **allowed), unreachable=case.unreachable)
-    how: dict[str, Any] = {"image_size": case.workload.image_size, "purpose": purpose_of(case.workload)}
-    # Once without weights: the first build of a family imports its code, which is not the time of loading.
-    build_meta(source, **how)
+    source, how = _without_weights(case)
     speaker.reach("load")
     if case.platform in _IN_MAIN_MEMORY:
         check_fits(source, case.precision, case.workload, platform=case.platform)
     built, load_ms = timed(lambda: build(source, dtype=getattr(torch, dtype), **how))
     return built, _inputs(built, case), load_ms
+
+
+def _without_weights(case: Case) -> tuple[ModelSource, dict[str, Any]]:
+    """Build a case's model without weights; return where it comes from, and how it is built.
+
+    The first build of a family imports its code, which is not the time of loading.
+    """
+    from runner.models.build import build_meta
+    from runner.models.sources import resolve
+
+    allowed = {"trust_remote_code": case.trust_remote_code, "allow_pickle": case.allow_pickle}
+    source = msgspec.structs.replace(resolve(case.model, case.weights, **allowed), unreachable=case.unreachable)
+    how: dict[str, Any] = {"image_size": case.workload.image_size, "purpose": purpose_of(case.workload)}
+    build_meta(source, **how)
+    return source, how
 
 
 def _inputs(built: Any, case: Case) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from domain.errors import PartMissing, UnknownPlatform
 from domain.vocabulary import SECOND_RUNTIMES
 from runner.platforms.base import Platform
 
-__all__ = ["ENTRY_POINT_GROUP", "create", "names", "word"]
+__all__ = ["ENTRY_POINT_GROUP", "built_in", "create", "names", "word"]
 
 ENTRY_POINT_GROUP = "assay.platforms"
 
@@ -46,6 +46,11 @@ def names() -> tuple[str, ...]:
     """Return the names of all platforms known here, available or not, built-in ones first."""
     locations = _locations()
     return (*_BUILT_IN, *sorted(locations.keys() - _BUILT_IN.keys()))
+
+
+def built_in(name: str) -> bool:
+    """Whether a platform is one of ours, whose child may import torch before it is created."""
+    return name in _BUILT_IN
 
 
 def create(name: str) -> Platform:

@@ -9,6 +9,8 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -17,8 +19,10 @@ from domain.errors import AssayError, PartMissing, PlatformUnavailable, Unsuppor
 from runner.campaign import discovery, execution
 from runner.machine.devices.nvidia_facts import DEVICE_LOST, lost_reasons
 from runner.machine.scrub import scrub
+from runner.measure.prepared_case import load_code
 from runner.protocol.tasks import (
     Calibrate,
+    Case,
     Compress,
     Convert,
     Evaluate,
@@ -27,6 +31,7 @@ from runner.protocol.tasks import (
     Failed,
     Finished,
     Follow,
+    Loaded,
     Measure,
     Message,
     Prepare,
@@ -84,8 +89,11 @@ def classify(error: BaseException) -> tuple[str, str | None]:
 
 
 def main() -> int:
-    """Do the task; 0 where it was done, 1 where it failed in an orderly way."""
-    speaker, line = connect()
+    """Do the task; 0 where it was done, 1 where it failed in an orderly way.
+
+    With a case as the only argument, in JSON, its code is loaded before the task is read.
+    """
+    speaker, line = connect(_load)
     task = msgspec.json.decode(line, type=Task)
     try:
         speaker.say(Finished(result=_do(task, speaker)))
@@ -93,6 +101,14 @@ def main() -> int:
         speaker.say(_failed(error, speaker.stage))
         return 1
     return 0
+
+
+def _load(speaker: Speaker) -> None:
+    if len(sys.argv) > 1:
+        # What fails here fails in the task again, which says so with its stage.
+        with suppress(Exception):
+            load_code(msgspec.json.decode(sys.argv[1], type=Case))
+        speaker.say(Loaded())
 
 
 _RARE: dict[type[Any], tuple[str, str]] = {
@@ -140,16 +156,18 @@ def _do(task: Task, speaker: Speaker) -> Any:
             return getattr(importlib.import_module(module, __package__), function)(task, speaker)
 
 
-def connect() -> tuple[Speaker, bytes]:
+def connect(before: Callable[[Speaker], None] | None = None) -> tuple[Speaker, bytes]:
     """Take over the standard streams: return who speaks to the parent, and the line with the task.
 
-    What libraries print goes to standard error from now on, and programs that they start read nothing. This process ends
+    `before` is called before that line is read. What libraries print goes to standard error from now on, and programs that they start read nothing. This process ends
     with its parent: an orphan would disturb the next measurement.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     speaker = Speaker(os.dup(1))
     os.dup2(2, 1)
+    if before:
+        before(speaker)
     line = sys.stdin.buffer.readline()
     parent = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -15,10 +15,10 @@ import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import psutil
@@ -27,10 +27,12 @@ from runner.machine.devices.nvidia_facts import DEVICE_LOST
 from runner.machine.scrub import scrub
 from runner.platforms.execution_options import RANK_OPTIONS
 from runner.protocol.tasks import (
+    Case,
     Failed,
     Finished,
     FollowingTask,
     KernelReport,
+    Loaded,
     Message,
     Partial,
     Progress,
@@ -38,7 +40,17 @@ from runner.protocol.tasks import (
     Task,
 )
 
-__all__ = ["Ended", "decoded", "descendants", "end_tree", "exit_failure", "run_task", "send_task", "system_oom_kills"]
+__all__ = [
+    "Child",
+    "Ended",
+    "decoded",
+    "descendants",
+    "end_tree",
+    "exit_failure",
+    "run_task",
+    "send_task",
+    "system_oom_kills",
+]
 
 _MEMORY_LOOK_S = 0.1
 _END_S = 30.0
@@ -55,11 +67,73 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[str, ...] = ()
 
 
+class Child:
+    """A child in a process group of its own; with `load` it loads the code of that case before a task comes."""
+
+    def __init__(self, load: Case | None = None) -> None:
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self.process = self._start([] if load is None else [msgspec.json.encode(load).decode()])
+        self.lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _start(self, arguments: list[str]) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
+        root = str(Path(__file__).resolve().parents[__name__.count(".")])
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", f"{__package__}.child", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            env=environment,
+            start_new_session=True,
+        )
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as pipe:
+            for line in pipe:
+                self.lines.put(line)
+        self.lines.put(None)
+
+    def loaded(self, deadline: float) -> bool:
+        """Wait until its code is loaded; False where it ends before or the deadline (of `monotonic`) is past."""
+        while (left := deadline - monotonic()) > 0:
+            try:
+                line = self.lines.get(timeout=min(left, _INTERRUPT_S))
+            except queue.Empty:
+                continue
+            if line is None:
+                self.lines.put(None)
+                return False
+            if isinstance(decoded(line, Message), Loaded):
+                return True
+        return False
+
+    def end(self) -> None:
+        """Kill it and what it has started, and collect its exit status."""
+        end_tree(self.process)
+        # A driver that hangs keeps a killed process; whoever waits for it would hang too.
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=_END_S)
+        assert self.process.stdin is not None
+        with suppress(OSError):
+            self.process.stdin.close()
+        self._listener.join(_LISTEN_S)
+
+    def close(self) -> None:
+        """End it and forget what it printed."""
+        self.end()
+        self.log.close()
+
+
 def run_task(
     task: Task,
     *,
     timeout_s: float,
     memory_limit_bytes: int | None = None,
+    child: Child | None = None,
     on_start: Callable[[int], None] | None = None,
     on_stage: Callable[[str], None] | None = None,
     on_partial: Callable[[KernelReport], None] | None = None,
@@ -67,17 +141,17 @@ def run_task(
 ) -> Ended:
     """Run the task in a child of its own process group and return how it ended; never raises for what the child does.
 
-    `on_start` gets the child's process id, `on_partial` each part of the result that the child reports on the way,
-    `on_progress` what it is at and the share that is done. An interrupt of this process kills the child first and is passed on.
+    `child` is one that was started before, for this task alone. `on_start` gets the child's process id, `on_partial` each part of the result that the child
+    reports on the way, `on_progress` what it is at and the share that is done. An interrupt of this process kills the child first and is passed on.
     """
-    with tempfile.TemporaryFile() as log:
-        watched = _Watched(task, log, timeout_s, memory_limit_bytes, on_stage, on_partial, on_progress)
+    with closing(child or Child()) as started:
+        watched = _Watched(task, started, timeout_s, memory_limit_bytes, on_stage, on_partial, on_progress)
         if on_start:
-            on_start(watched.process.pid)
+            on_start(started.process.pid)
         try:
             watched.follow()
         finally:
-            watched.end()
+            started.end()
         return watched.ended()
 
 
@@ -85,14 +159,14 @@ class _Watched:
     def __init__(
         self,
         task: Task,
-        log: IO[bytes],
+        child: Child,
         timeout_s: float,
         memory_limit_bytes: int | None,
         on_stage: Callable[[str], None] | None,
         on_partial: Callable[[KernelReport], None] | None,
         on_progress: Callable[[str, float | None], None] | None,
     ) -> None:
-        self._log = log
+        self._child = child
         self._timeout_s = timeout_s
         self._limit = memory_limit_bytes
         # Ranks are children of the child; looking for children takes a millisecond or more of a processor each time.
@@ -106,31 +180,7 @@ class _Watched:
         self._last: Finished | Failed | None = None
         self._cause: str | None = None
         self._kills = system_oom_kills()
-        self.process = self._start()
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
-        send_task(self.process, task)
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
-        root = str(Path(__file__).resolve().parents[__name__.count(".")])
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", f"{__package__}.child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env=environment,
-            start_new_session=True,
-        )
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as pipe:
-            for line in pipe:
-                self._lines.put(line)
-        self._lines.put(None)
+        send_task(child.process, task)
 
     def follow(self) -> None:
         """Read messages until the child closes its pipe, its time is over or its memory is past the limit."""
@@ -142,7 +192,7 @@ class _Watched:
                 self._cause = "timeout"
                 return
             try:
-                line = self._lines.get(timeout=min(left, longest if self._limit is None else _MEMORY_LOOK_S))
+                line = self._child.lines.get(timeout=min(left, longest if self._limit is None else _MEMORY_LOOK_S))
             except queue.Empty:
                 if self._over_limit():
                     self._cause = "memory"
@@ -171,24 +221,13 @@ class _Watched:
         if self._limit is None:
             return False
         try:
-            child = psutil.Process(self.process.pid)
+            child = psutil.Process(self._child.process.pid)
             # The python of a virtual environment on Windows is a small program that starts the real one.
             family = self._ranks or sys.platform == "win32"
             each = (child, *child.children(recursive=True)) if family else (child,)
             return bool(sum(process.memory_info().rss for process in each) > self._limit)
         except psutil.NoSuchProcess:
             return False
-
-    def end(self) -> None:
-        """Kill the child and what it has started, and collect its exit status."""
-        end_tree(self.process)
-        # A driver that hangs keeps a killed process; whoever waits for it would hang too.
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=_END_S)
-        assert self.process.stdin is not None
-        with suppress(OSError):
-            self.process.stdin.close()
-        self._listener.join(_LISTEN_S)
 
     def ended(self) -> Ended:
         """Return how it ended."""
@@ -216,7 +255,7 @@ class _Watched:
                 message=f"resident memory passed the limit of {self._limit:,} bytes in stage {stage}.",
                 remedy="Raise --memory-limit-mb, or take a smaller workload or precision.",
             )
-        if self.process.returncode is None:
+        if self._child.process.returncode is None:
             return Failed(
                 stage=stage,
                 outcome="error",
@@ -224,12 +263,12 @@ class _Watched:
                 message=f"the child was ended in stage {stage}, and the system has not let go of it for {_END_S:g} s.",
                 remedy=DEVICE_LOST,
             )
-        return exit_failure(self.process.returncode, stage, self._tail(), system_oom_kills() > self._kills)
+        return exit_failure(self._child.process.returncode, stage, self._tail(), system_oom_kills() > self._kills)
 
     def _tail(self) -> str:
-        end = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, end - 4000))
-        return self._log.read().decode(errors="replace").strip()
+        log = self._child.log
+        log.seek(max(0, log.seek(0, os.SEEK_END) - 4000))
+        return log.read().decode(errors="replace").strip()
 
 
 def send_task(process: subprocess.Popen[bytes], task: Task | FollowingTask) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "FollowingTask",
     "KernelJob",
     "KernelReport",
+    "Loaded",
     "Measure",
     "Message",
     "Partial",
@@ -254,6 +255,10 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True, tag="reached"):
     stage: str
 
 
+class Loaded(msgspec.Struct, frozen=True, kw_only=True, tag="loaded"):
+    """The child has loaded the code that it was started with, and waits for its task."""
+
+
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """The child finished its task; the last message of a child that did not fail."""
 
@@ -294,4 +299,4 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
     share: float | None = None
 
 
-Message = Reached | Progress | Finished | Failed | Partial
+Message = Loaded | Reached | Progress | Finished | Failed | Partial
