@@ -30,6 +30,7 @@ from presentation import formatting
 if TYPE_CHECKING:
     from assay.client import Client
     from runner.campaign.campaign import Campaign
+    from runner.campaign.plan import Plan
     from runner.campaign.run import Progress
 
 __all__ = ["demo"]
@@ -159,12 +160,22 @@ def _campaign(budget_s: float) -> Campaign:
     """Survey this machine, and describe and trace the models that are to be measured."""
     from assay.home import find_home
     from runner.campaign.campaign import Campaign
+
+    return Campaign(_plan(budget_s), trace=True, cache=find_home().cache)
+
+
+def _plan(budget_s: float) -> Plan:
+    """Return what is measured: every platform and precision of each model; larger batches of the one that is asked about.
+
+    A larger batch of the others shows nothing that it does not show there, and takes a child and a conversion each.
+    """
     from runner.campaign.plan import Sweep, make_plan
     from runner.measure.stopping import Method
 
     sweep = Sweep(models=MODELS, platforms=PLATFORMS, precisions=PRECISIONS, batch_sizes=BATCHES)
     plan = make_plan(sweep, weights="random", method=Method(budget_s=budget_s))
-    return Campaign(plan, trace=True, cache=find_home().cache)
+    cases = tuple(case for case in plan.cases if case.model == MEASURED or case.workload.batch_size == BATCHES[0])
+    return msgspec.structs.replace(plan, cases=cases)
 
 
 def _measure(campaign: Campaign) -> list[dict[str, Any]]:
