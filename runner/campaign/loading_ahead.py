@@ -1,9 +1,9 @@
 """Children that load code two at a time, before either of them measures.
 
-Importing torch and a model's code takes seconds in each child, on one processor. So the child of the next case that needs
-the same code does it at the same time, and then waits for its task. A task is sent when neither loads any more: nothing
-runs beside a measurement, and who waits takes no time of a processor. Each case still has a process of its own, which
-imports the same code in the same order, so that its memory is what it is without.
+Importing torch and a model's code takes seconds in each child, on one processor. So the child of the next case that
+builds its model does it at the same time, and then waits for its task. A task is sent when neither loads any more:
+nothing runs beside a measurement, and who waits takes no time of a processor. Each case still has a process of its own,
+which imports the same code in the same order, so that its memory is what it is without.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class LoadingAhead:
             child.close()
         if code is None or available_bytes() < _ROOM_BYTES:
             return None
-        following = next((each for each in rest if code_of(each) == code), None)
+        following = next((each for each in rest if code_of(each) is not None), None)
         return None if following is None else self._first_of_two(case, following)
 
     def _first_of_two(self, case: Case, following: Case) -> Child | None:

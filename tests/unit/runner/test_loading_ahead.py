@@ -134,13 +134,22 @@ def test_the_next_case_of_the_same_code_gets_the_child_that_waits() -> None:
 
     first, second, other = case(), case(batch_size=2), case("b")
     with closing(LoadingAhead(60.0)) as ahead:
-        ahead.run(Measure(case=first, method=Method()), [other, second], run)
+        ahead.run(Measure(case=first, method=Method()), [case(platform="foreign"), second, other], run)
         waiting = Loading.alive[:]
         assert [each.case for each in waiting] == [second]
-        ahead.run(Measure(case=first, method=Method(), folder="/converted"), [other, second], run)
+        ahead.run(Measure(case=first, method=Method(), folder="/converted"), [second, other], run)
         ahead.run(Measure(case=second, method=Method()), [other], run)
         ahead.run(Measure(case=other, method=Method()), [], run)
     assert taken[1] is None and taken[2] is waiting[0] and taken[3] is None
+
+
+def test_the_next_model_loads_its_code_too_and_no_other_case_gets_it() -> None:
+    Loading.alive, Loading.loads = [], repeat(True)
+    with closing(LoadingAhead(60.0)) as ahead:
+        ahead.run(Measure(case=case(), method=Method()), [case("b")], lambda child: child.close() or ENDS[0])  # type: ignore[union-attr]
+        assert [each.case.model for each in Loading.alive] == ["b"]
+        ended = ahead.run(Measure(case=case(), method=Method()), [], lambda child: Ended(result=child))
+        assert ended.result is None and Loading.alive == []
 
 
 def test_nobody_loads_ahead_where_memory_is_scarce(monkeypatch: pytest.MonkeyPatch) -> None:
