@@ -37,8 +37,8 @@ from predictor.answering.recommendation import answer, measured_options
 from predictor.answering.table_cache import Reading, Readings
 from predictor.artifact.artifact import Predictor, decode, load_shipped
 from predictor.capacity.question import FitQuestion
-from predictor.failure_rates.cases import cases_of
-from predictor.features.dataset import Row, row_from_table, training_rows
+from predictor.failure_rates.cases import read_cases
+from predictor.features.dataset import Row, row_from_table, training_rows, without_runs
 from predictor.features.devices import Devices
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import TraceBook
@@ -222,7 +222,7 @@ class Answerer:
         """
         with self._tables(as_of) as tables:
             rows, book, devices = self._training_data(tables, mode=None, own=True)
-            cases = cases_of([*tables.view("outcomes").to_pylist(), *tables.measurements().to_pylist()])
+            cases = read_cases(tables.view("outcomes"), tables.measurements())
             return train(
                 rows, book, devices.spec, load_shipped(), position=tables.position, cases=cases, machines=machines
             )
@@ -257,10 +257,8 @@ class Answerer:
         own: bool = False,
     ) -> tuple[list[Row], TraceBook, Devices]:
         """Return the rows that may teach; with `own` without what ships, of which the shipped predictor already knows."""
-        left_out = evidence.runs() if own else frozenset()
-        kept = (row for row in tables.measurements().to_pylist() if row["run_id"] not in left_out)
-        every = map(row_from_table, kept)
-        rows = training_rows(every, target, mode, served=served)
+        measurements = without_runs(tables.measurements(), evidence.runs()) if own else tables.measurements()
+        rows = training_rows(map(row_from_table, measurements.to_pylist()), target, mode, served=served)
         book = TraceBook(map(trace_from_row, traces_of(tables, {row.model for row in rows})))
         return rows, book, Devices(tables)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
 from domain.compatibility.states import not_tried
 from domain.vocabulary import NO_EVIDENCE
 
-__all__ = ["ENDS", "End", "TriedConfiguration", "case_from_row", "cases_of", "row_from_event"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ENDS", "End", "TriedConfiguration", "case_from_row", "cases_of", "read_cases", "row_from_event"]
 
 End = Literal["runs", "unsupported", "out_of_memory", "fails"]
 ENDS: tuple[End, ...] = get_args(End)
@@ -23,6 +26,13 @@ _ENDS: dict[str, End] = {
     "timeout": "fails",
 }
 """By outcome. What was skipped was not tried."""
+
+
+_READ = (
+    "event_id", "model_id", "category", "family", "hardware_id", "platform", "platform_asked", "precision", "precision_asked",
+    "mode", "batch_size", "fallback_share", "origin", "verdict", "outcome", "error",
+)  # fmt: skip
+"""Columns that `case_from_row` reads, of either view."""
 
 
 class TriedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +95,13 @@ def cases_of(rows: Iterable[Mapping[str, Any]]) -> list[TriedConfiguration]:
         newest.pop(key, None)
         newest[key] = case
     return list(newest.values())
+
+
+def read_cases(*tables: pa.Table) -> list[TriedConfiguration]:
+    """Return the cases of the rows of tables, one after the other, as `cases_of` does."""
+    return cases_of(
+        row for table in tables for row in table.select([n for n in _READ if n in table.column_names]).to_pylist()
+    )
 
 
 def row_from_event(event: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,13 +9,16 @@ of serving alone: their times hold a queue, a network and other requests, and th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from domain.measured import STATED
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "COLUMNS",
@@ -30,6 +33,7 @@ __all__ = [
     "taught",
     "training_rows",
     "version_key",
+    "without_runs",
 ]
 
 SoftwareKey = tuple[str, str, str, str, bool, bool, str]
@@ -166,6 +170,15 @@ def version_key(version: str) -> tuple[int, ...]:
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
+
+
+def without_runs(measurements: pa.Table, runs: Collection[str]) -> pa.Table:
+    """Return a table of measurements without those of some runs, before each row becomes a Python object."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    run_ids = measurements["run_id"]
+    return measurements.filter(pc.invert(pc.is_in(run_ids, value_set=pa.array(sorted(runs), run_ids.type))))
 
 
 def row_from_table(row: Mapping[str, Any]) -> Row | None:

@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.configuration import Workload
@@ -88,6 +88,7 @@ TASKS = (
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(TASKS), st.sampled_from(ENDS), st.booleans(), st.booleans()), max_size=12))
 def test_every_task_ends_as_it_does_alone_and_each_child_has_one_task(
     plan: list[tuple[Measure | Convert | Verify, Ended, bool, bool]],
