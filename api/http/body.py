@@ -40,6 +40,7 @@ PACKED_PARTS = 64
 _DRAINED_BYTES = 4 * BODY_LIMIT_BYTES
 _SINGLE = frozenset({"application/cloudevents+json", "application/json"})
 _BATCH = frozenset({"application/cloudevents-batch+json", "application/json"})
+_ONE_OR_MANY = _SINGLE | _BATCH
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines"})
 _SMALL_BYTES = 64 * 1024
 """A list of this size is decoded at once: it is cheap even if none of its elements is an event."""
@@ -60,7 +61,7 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], held: Held
     What comes after the limit is thrown away as it arrives, so that the sender gets to read the answer.
     """
     try:
-        async with asyncio.timeout(deadline_s):
+        with held.within(deadline_s):
             taken = await _received(receive, headers, held)
     except TimeoutError as error:
         raise _too_slow(deadline_s) from error
@@ -207,7 +208,7 @@ def split(body: bytes, content_type: str) -> Body:
     media = content_type.partition(";")[0].strip().lower()
     if media in _LINES:
         return Body(events=_counted(_lines(body)), single=False)
-    if media not in _SINGLE | _BATCH:
+    if media not in _ONE_OR_MANY:
         raise UnsupportedMedia(
             f"{media[:80]!r} is not taken." if media else "the body has no media type.",
             field="Content-Type",

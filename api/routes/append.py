@@ -162,8 +162,11 @@ async def take(
 ) -> tuple[Receipt, list[AssayError]]:
     """Check events and append those that may be; return what became of each, and the errors of the others."""
     admission = Admission(container, token)
-    async with container.room.turn if len(events) > SLICE else nullcontext():
-        decoded = await _checked(events, admission, expected)
+    if len(events) == 1:
+        decoded = [_decoded(events[0], admission, expected)]
+    else:
+        async with container.room.turn if len(events) > SLICE else nullcontext():
+            decoded = await _checked(events, admission, expected)
     checked = await admission.settle(decoded)
     good = [event for event in checked if isinstance(event, Decoded)]
     if expected is not None and len(good) < len(checked):
@@ -276,7 +279,7 @@ def _count(container: Container, receipt: Receipt, appended: Sequence[Appended])
     if request is not None:
         positions = [item.position for item in appended if item.status != "conflict"]
         request.batch = {
-            "first": min(positions, default=None),
+            "first": min(positions) if positions else None,
             "last": receipt.last_position,
             "accepted": receipt.accepted,
             "duplicate": receipt.duplicate,
