@@ -17,7 +17,7 @@ from ingest.projection.dimensions import PARTS, Poison, check_metrics, part_row
 from ingest.projection.names import Names
 from ingest.projection.statements import FOLD
 
-__all__ = ["MEASURED", "TESTED", "Facts", "Projected", "halves"]
+__all__ = ["MEASURED", "TESTED", "Facts", "Input", "Projected", "halves"]
 
 MEASURED = "assay.measurement.recorded.v1"
 TESTED = frozenset(("assay.measurement.failed.v1", "assay.test.reported.v1"))
@@ -55,6 +55,23 @@ class Projected(NamedTuple):
     new_environments: bool
 
 
+class Input:
+    """A name under which the statements of a connection read an Arrow table, which may be another one for each batch.
+
+    To register each table by itself would keep all of them in memory until the transaction ends: 4 KB an event.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
+        self.table = pa.table({"position": pa.array([], pa.int64())})
+        connection.register(name, self)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.table.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
 def halves(ids: Sequence[str | None]) -> tuple[pa.UInt64Array, pa.UInt64Array]:
     """Return UUIDs as the tables store them: their upper and lower 64 bits, null where an id is."""
     missing = np.array([item is None for item in ids], dtype=bool)
@@ -69,6 +86,9 @@ class Facts:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         self._known = {kind: _Memory() for kind in (*PARTS, "subject", "environment")}
+        self._asked, self._learnt, self._met, self._tested = (
+            Input(connection, name) for name in ("asked", "learnt", "met", "tested")
+        )
 
     def settle(self) -> None:
         """Remember what was learnt: it is in the file now."""
@@ -122,7 +142,7 @@ class Facts:
                 stored = stored.add_column(place + offset, ("id_high", "id_low")[offset], half)
             connection.from_arrow(stored).insert_into("measurement")
         if types & TESTED:
-            connection.register("tested", pa.table({"position": seen.column("position"), **keys}))
+            self._tested.table = pa.table({"position": seen.column("position"), **keys})
             connection.execute(FOLD["tests"])
         return Projected(seen, measured, learnt)
 
@@ -169,9 +189,7 @@ class Facts:
         missing = memory.missing(distinct)
         if missing and not memory.complete(self._connection, part.table):
             distincts = {name: [distinct[index][place] for index in missing] for place, name in enumerate(part.sent)}
-            self._connection.register(
-                "asked", pa.table({name: pa.array(texts, pa.string()) for name, texts in distincts.items()})
-            )
+            self._asked.table = pa.table({name: pa.array(texts, pa.string()) for name, texts in distincts.items()})
             for result, *texts in self._connection.execute(
                 f"SELECT id, {', '.join(part.sent)} FROM asked JOIN {part.table} USING ({', '.join(part.sent)})"
             ).fetchall():
@@ -202,9 +220,7 @@ class Facts:
         if wrong:
             raise Poison(wrong)
         columns = zip(part.columns.items(), zip(*rows, strict=True), strict=True)
-        self._connection.register(
-            "learnt", pa.table({name: pa.array(column, type_) for (name, type_), column in columns})
-        )
+        self._learnt.table = pa.table({name: pa.array(column, type_) for (name, type_), column in columns})
         self._connection.execute(f"INSERT INTO {part.table} SELECT * FROM learnt ORDER BY id")
         for index in missing:
             self._known[kind].learn(distinct[index], int(firsts[index]))
@@ -224,13 +240,13 @@ class Facts:
             met = {kind: pa.array([distinct[index][place] for index in missing]) for place, kind in enumerate(_SUBJECT)}
             table = pa.table({"key": pa.array(missing), "position": pa.array(firsts[missing]), **met})
             if not memory.complete(self._connection, "subject"):
-                self._connection.register("met", table)
+                self._met.table = table
                 for key, result in self._connection.execute(FOLD["known_subjects"]).fetchall():
                     memory.learn(distinct[key], result)
                 missing = memory.missing(distinct)
                 table = table.filter(pc.is_in(table.column("key"), pa.array(missing, pa.int64())))
             if missing:
-                self._connection.register("met", table)
+                self._met.table = table
                 self._connection.execute(FOLD["subjects"])
                 for index in missing:
                     memory.learn(distinct[index], int(firsts[index]))

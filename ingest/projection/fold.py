@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from domain.events import DATA_TYPES, DELIVERY_OBSERVED, ENDPOINT_CHANGED, QUALITY_MEASURED, VARIANT_CREATED
 from domain.upcasting import UPCASTERS, Upcasters, upcast
 from ingest.projection.dimensions import Poison
-from ingest.projection.facts import MEASURED, TESTED, Facts, Projected
+from ingest.projection.facts import MEASURED, TESTED, Facts, Input, Projected
 from ingest.projection.history import History
 from ingest.projection.names import Names, names_of
 from ingest.projection.small_batches import FEW, grown, read_few, standing_table
@@ -29,6 +29,7 @@ class Aggregates:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
+        self._measured = Input(connection, "measured")
 
     def follow(
         self, first: int, projected: Projected | None = None, *, few: bool = False, facts: bool, retracted: bool
@@ -54,7 +55,7 @@ class Aggregates:
                     changed = True
                     connection.execute(FOLD["restore"])
         if measured is not None:
-            connection.register("measured", measured)
+            self._measured.table = measured
             self._count("live_of_batch", "forget")
         if changed and retracted:
             self._count("live_again", "forget_changed")
@@ -182,6 +183,10 @@ class Folder:
         self._names = self._kept_names = self._declared()
         self._open = False
         self.failed = 0
+        self._arrived, self._batch, self._letter, self._renamed = (
+            Input(connection, name) for name in ("arrived", "batch", "letter", "renamed")
+        )
+        self._posted = {kind: Input(connection, f"{kind}_name") for kind in ("model", "hardware")}
         self._facts = Facts(connection)
         self._standing = Aggregates(connection)
         ((position, chain, log, epoch),) = connection.execute(_CHECKPOINT).fetchall()
@@ -299,10 +304,10 @@ class Folder:
             self._open = True
         try:
             if few is None or not self._counted(few):
-                connection.register("arrived", batch)
+                self._arrived.table = batch
                 connection.execute(FOLD["counts"])
             if last["position"] // _LINKED > self.reached // _LINKED:
-                connection.register("arrived", batch)
+                self._arrived.table = batch
                 connection.execute(FOLD["links"], {"before": self.reached})
             if letters:
                 connection.execute(FOLD["dead_letters"])
@@ -321,9 +326,9 @@ class Folder:
     def _show(self, batch: pa.Table, sound: pa.Table, letters: Mapping[int, str]) -> None:
         """Let the statements see the batch as it came and without its dead letters, and these."""
         rows = [{"position": position, "reason": reason[:500]} for position, reason in letters.items()]
-        self._connection.register("letter", pa.Table.from_pylist(rows, schema=_LETTER_SCHEMA))
-        self._connection.register("arrived", batch)
-        self._connection.register("batch", sound)
+        self._letter.table = pa.Table.from_pylist(rows, schema=_LETTER_SCHEMA)
+        self._arrived.table = batch
+        self._batch.table = sound
 
     def _counted(self, few: pa.Table) -> bool:
         """Count the measurements, unless they are the first: a statement that may insert is planned for longer."""
@@ -355,7 +360,7 @@ class Folder:
         return batch.set_column(batch.schema.get_field_index("body"), "body", pa.array(bodies, pa.string()))
 
     def _malformed(self, batch: pa.Table, letters: Mapping[int, str]) -> list[int]:
-        self._connection.register("arrived", batch)
+        self._arrived.table = batch
         rows = self._connection.execute(FOLD["malformed"]).fetchall()
         return [position for (position,) in rows if position not in letters]
 
@@ -368,13 +373,13 @@ class Folder:
         projected = self._facts.project(sound.num_rows, types, self._names, few) if types & _FACTS else None
         if types & _WITH_ENVIRONMENT or (projected is not None and projected.new_environments):
             if few is not None:
-                connection.register("batch", sound)
+                self._batch.table = sound
             connection.execute(FOLD["environments"])
         if types.intersection(_NAMING):
             posted = connection.execute(FOLD["posted"]).fetchall()
             for kind, columns in (("model", slice(2)), ("hardware", slice(2, 3))):
                 named = sorted({name for row in posted for name in row[columns] if name is not None})
-                connection.register(f"{kind}_name", _name_table(self._names[kind], named))
+                self._posted[kind].table = _name_table(self._names[kind], named)
         for name, needed in INSERTS.items():
             if types & needed:
                 connection.execute(FOLD[name])
@@ -404,7 +409,7 @@ class Folder:
                 rows = connection.execute(
                     f"SELECT DISTINCT {noun}_id_posted FROM {table} WHERE {noun}_id_posted IS NOT NULL"
                 ).fetchall()
-                connection.register("renamed", _name_table(self._names[kind], [name for (name,) in rows]))
+                self._renamed.table = _name_table(self._names[kind], [name for (name,) in rows])
                 ((changes,),) = connection.execute(
                     f"SELECT count(*) FROM {table} JOIN renamed ON {noun}_id_posted = posted AND {noun}_id <> canonical"
                 ).fetchall()
