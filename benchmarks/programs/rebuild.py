@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.processor import peak_bytes
 from domain.upcasting import UPCASTERS
 from ingest.archive.archive import archive_folder
 from ingest.log.postgres import Database
@@ -35,10 +36,10 @@ def main() -> None:
         position = projection.rebuild(fill if workers else None)
         seconds = time.perf_counter() - begin
         size = projection.path.stat().st_size
-    used = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    # Linux counts it in KiB, macOS in bytes.
-    peak = max(of.ru_maxrss for of in used) * (1 if sys.platform == "darwin" else 1024)
-    cpu = sum(of.ru_utime + of.ru_stime for of in used)
+    own, children = (resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    # Linux counts it in KiB, macOS in bytes. That of a child is at least what this process had when it started it: little.
+    peak = max(peak_bytes(), children.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+    cpu = sum(of.ru_utime + of.ru_stime for of in (own, children))
     print(
         json.dumps(
             {
