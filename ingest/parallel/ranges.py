@@ -26,7 +26,7 @@ from ingest.projection.store import Store
 
 __all__ = ["LogAddress", "RangeTask", "begin_file", "end_with_parent", "fold_range", "plan_ranges"]
 
-_BATCH_BYTES = 24 * 2**20
+_BATCH_BYTES = 48 * 2**20
 _LEAST_EVENTS = 1_000
 """Positions below which a range costs more to start than to fold."""
 _MOST_EVENTS = 1_000_000

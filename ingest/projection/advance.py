@@ -6,9 +6,11 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeVar
+
+import pyarrow as pa
 
 from ingest.projection.fold import Folder, Undone
 from ingest.projection.source import LogSource
@@ -33,17 +35,16 @@ def advance(
     go_on: Callable[[], bool] = lambda: True,
     moved: Callable[[], None] = lambda: None,
 ) -> None:
-    """Apply what the log holds above the folder's position (up to `to`), in pieces of `batch_rows` where that is given.
+    """Apply what the log holds above the folder's position (up to `to`).
 
-    `writing` is held while rows are written, not while they are fetched; `moved` is called after each commit.
+    With `batch_rows` no batch has more events, and each is a transaction of its own. `writing` is held while rows are written, not while they are fetched; `moved` is called after each commit.
     """
     writing = writing or contextlib.nullcontext()
     more = True
     while more and go_on():
-        before = folder.position
         try:
             _pass(folder, source, to, batch_rows, writing, go_on, moved)
-            more = batch_rows is not None and folder.position > before
+            more = False
         except Undone:
             # Somewhere in the held batches is an event that cannot be projected: once more, each batch on its own.
             for batch in source.batches(folder.position, folder.failed, chain=folder.chain):
@@ -64,10 +65,10 @@ def _pass(
     moved: Callable[[], None],
 ) -> None:
     begun = time.monotonic()
-    pieces = source.batches(folder.position, to, batch_rows, chain=folder.chain)
+    pieces = source.batches(folder.position, to, chain=folder.chain)
     try:
-        with contextlib.closing(read_ahead(pieces)) as batches:
-            for batch in batches:
+        with contextlib.closing(read_ahead(pieces)) as tables:
+            for batch in _cut(tables, batch_rows):
                 with writing:
                     if not go_on():
                         break
@@ -86,6 +87,13 @@ def _pass(
         if go_on():
             folder.belong_to(source.history)
     moved()
+
+
+def _cut(tables: Iterable[pa.Table], most: int | None) -> Iterator[pa.Table]:
+    """Yield the tables, those of more than `most` rows in pieces."""
+    for table in tables:
+        for first in range(0, table.num_rows, most or table.num_rows):
+            yield table.slice(first, most)
 
 
 def read_ahead(pieces: Iterator[Piece], depth: int = 1) -> Generator[Piece, None, None]:

@@ -42,6 +42,8 @@ _BESIDE = frozenset(
 _REMEMBERED = 250_000
 """Texts of a kind, and subjects, that are kept in memory; what is forgotten is looked up in the tables."""
 
+_PIECE_ROWS = 8192
+
 _NO_ID = "0" * 32
 Key = tuple[Any, ...]
 Codes = np.ndarray[Any, np.dtype[np.int64]]
@@ -69,7 +71,8 @@ class Input:
         return self.table.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
+        # DuckDB gives each thread a piece at a time, and keeps the order of the rows.
+        return self.table.to_reader(max_chunksize=_PIECE_ROWS).__arrow_c_stream__(requested_schema)
 
 
 def halves(ids: Sequence[str | None]) -> tuple[pa.UInt64Array, pa.UInt64Array]:
@@ -140,7 +143,8 @@ class Facts:
             stored = measured.remove_column(place)
             for offset, half in enumerate(halves(measured.column("event_id").to_pylist())):
                 stored = stored.add_column(place + offset, ("id_high", "id_low")[offset], half)
-            connection.from_arrow(stored).insert_into("measurement")
+            # In one piece: rows of several are appended by several threads, each to row groups of its own.
+            connection.from_arrow(stored.combine_chunks()).insert_into("measurement")
         if types & TESTED:
             self._tested.table = pa.table({"position": seen.column("position"), **keys})
             connection.execute(FOLD["tests"])

@@ -53,7 +53,7 @@ class Pace:
 
 
 _LOG = logging.getLogger(__name__)
-_BATCH_BYTES = 24 * 2**20
+_BATCH_BYTES = 48 * 2**20
 _AGAIN_S, _SELDOM_S = 0.5, 5.0
 _IDLE_S = 0.5
 """An idle service that looked twenty times a second took 4 % of a processor, from whatever is measured beside it."""

@@ -33,7 +33,7 @@ SELECT position, uuid_send(id) AS id, type, source, subject, time, recorded_at, 
 _BATCHES = f"""{_COLUMNS},
     CASE WHEN body IS NULL OR starts_with(type, '{SAMPLES_PREFIX}') THEN digest END AS digest,
     CASE WHEN position > {{after}} AND NOT starts_with(type, '{SAMPLES_PREFIX}') THEN body END AS body FROM event
-WHERE position >= {{after}} {{upto}} ORDER BY position {{limit}}
+WHERE position >= {{after}} {{upto}} ORDER BY position
 """
 _ROWS = f"{_COLUMNS}, digest FROM event WHERE position BETWEEN {{first}} AND {{last}} ORDER BY position"
 _STATE = """
@@ -68,10 +68,8 @@ class LogSource:
         self._verified: set[str] = set()
         self.history = History()
 
-    def batches(
-        self, after: int, upto: int | None = None, limit: int | None = None, *, chain: bytes | None = None
-    ) -> Iterator[pa.Table]:
-        """Yield the events above `after` (and not above `upto`, at most `limit`) in order, about `batch_bytes` at a time.
+    def batches(self, after: int, upto: int | None = None, *, chain: bytes | None = None) -> Iterator[pa.Table]:
+        """Yield the events above `after` (and not above `upto`) in order, about `batch_bytes` at a time.
 
         `chain` is the link of the event at `after`. The body of raw samples is null. Positions that were trimmed come out
         of the archive, those above out of the database. Diverged where the log has no such event at `after`; LogAltered
@@ -86,10 +84,9 @@ class LogSource:
             raise Diverged(after)
         while True:
             try:
-                for table in self._pieces(after, previous, trimmed, upto, limit):
+                for table in self._pieces(after, previous, trimmed, upto):
                     yield table
                     after, previous = table.column("position")[-1].as_py(), table.column("chain")[-1].as_py()
-                    limit = None if limit is None else limit - table.num_rows
                 return
             except _Trimmed:
                 # The archive took these bodies while they were being read.
@@ -109,22 +106,15 @@ class LogSource:
         self.history = History(str(row[1]), int(row[2]))
         return int(row[0])
 
-    def _pieces(
-        self, after: int, previous: bytes, trimmed: int, upto: int | None, limit: int | None
-    ) -> Iterator[pa.Table]:
+    def _pieces(self, after: int, previous: bytes, trimmed: int, upto: int | None) -> Iterator[pa.Table]:
         if after < trimmed:
             if after and self.chain_at(after) != previous:
                 raise Diverged(after)
             for table in self._archived(after, trimmed if upto is None else min(trimmed, upto)):
-                piece = table if limit is None else table.slice(0, limit)
-                limit = None if limit is None else limit - piece.num_rows
-                if piece.num_rows:
-                    yield from self._linked(after, previous, piece, archived=True)
-                    after, previous = piece.column("position")[-1].as_py(), piece.column("chain")[-1].as_py()
-                if limit == 0:
-                    return
+                yield from self._linked(after, previous, table, archived=True)
+                after, previous = table.column("position")[-1].as_py(), table.column("chain")[-1].as_py()
         if upto is None or upto > trimmed:
-            yield from self._stored(after, previous, upto, limit)
+            yield from self._stored(after, previous, upto)
 
     def _archived(self, after: int, upto: int) -> Iterator[pa.Table]:
         """Yield the bodies of the archive beside the rows that the log still has of them."""
@@ -152,12 +142,8 @@ class LogSource:
             )
         return rows
 
-    def _stored(self, after: int, previous: bytes, upto: int | None, limit: int | None) -> Iterator[pa.Table]:
-        statement = _BATCHES.format(
-            after=int(after),
-            upto="" if upto is None else f"AND position <= {int(upto)}",
-            limit="" if limit is None else f"LIMIT {int(limit) + (after > 0)}",
-        )
+    def _stored(self, after: int, previous: bytes, upto: int | None) -> Iterator[pa.Table]:
+        statement = _BATCHES.format(after=int(after), upto="" if upto is None else f"AND position <= {int(upto)}")
         unseen = after > 0
         try:
             with self._cursor() as cursor:
