@@ -30,6 +30,7 @@ class Aggregates:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         self._measured = Input(connection, "measured")
+        self._counted = False
 
     def follow(
         self, first: int, projected: Projected | None = None, *, few: bool = False, facts: bool, retracted: bool
@@ -56,9 +57,24 @@ class Aggregates:
                     connection.execute(FOLD["restore"])
         if measured is not None:
             self._measured.table = measured
-            self._count("live_of_batch", "forget")
+            self._count("live_of_batch", "INSERT INTO came" if self._counted else _CAME)
+            self._counted = True
         if changed and retracted:
-            self._count("live_again", "forget_changed")
+            self.settle()
+            self._count("live_again", _CAME)
+            connection.execute(STANDING["forget_changed"])
+            connection.execute(STANDING["keep_again"])
+
+    def settle(self) -> None:
+        """Add what was counted since the last time to `standing`: once a transaction, however many batches it has."""
+        if self._counted:
+            self._counted = False
+            for step in ("merge", "forget", "keep"):
+                self._connection.execute(STANDING[step])
+
+    def undo(self) -> None:
+        """Forget what was counted since the last `settle`."""
+        self._counted = False
 
     def _any(self, table: str) -> bool:
         return bool(self._connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall())
@@ -84,20 +100,11 @@ class Aggregates:
             connection.execute(f"DELETE FROM standing WHERE {among}")
         connection.from_arrow(standing_table(after)).insert_into("standing")
 
-    def _count(self, live: str, forget: str) -> None:
-        connection = self._connection
-        connection.execute(
-            f"CREATE OR REPLACE TEMPORARY TABLE came AS WITH live AS ({STANDING[live]}) {STANDING['standing']}"
-        )
-        if live == "live_again":
-            connection.execute(STANDING[forget])
-            connection.execute(STANDING["keep_again"])
-            return
-        connection.execute(STANDING["merge"])
-        connection.execute(STANDING[forget])
-        connection.execute(STANDING["keep"])
+    def _count(self, live: str, into: str) -> None:
+        self._connection.execute(f"{into} WITH live AS ({STANDING[live]}) {STANDING['standing']}")
 
 
+_CAME = "CREATE OR REPLACE TEMPORARY TABLE came AS"
 BATCH_SCHEMA = pa.schema(
     [
         ("position", pa.int64()),
@@ -268,6 +275,7 @@ class Folder:
         if self._open:
             self._open = False
             try:
+                self._standing.settle()
                 self._connection.commit()
             except BaseException:
                 self._undo()
@@ -282,6 +290,7 @@ class Folder:
         except duckdb.Error as error:  # Not instead of the error that made it necessary.
             _LOG.info("nothing to undo: %s", str(error).splitlines()[0][:200])
         self._facts.undo()
+        self._standing.undo()
         self.reached, self._names, self._reached_chain = self.position, self._kept_names, self.chain
 
     def _transact(self, batch: pa.Table, letters: Mapping[int, str]) -> None:
