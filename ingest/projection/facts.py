@@ -39,8 +39,11 @@ _BESIDE = frozenset(
     )
 )
 """Columns among the figures that are no member of the metrics of their own."""
-_REMEMBERED = 250_000
-"""Texts of a kind, and subjects, that are kept in memory; what is forgotten is looked up in the tables."""
+_MOST = {**dict.fromkeys((*PARTS, "environment"), 250_000), "subject": 500_000}
+"""Texts of a kind, and subjects, that are kept in memory; what is forgotten is looked up in the tables.
+
+Half a million subjects take 100 MB. Ten million measurements have 288,000 in the benchmarks.
+"""
 
 _PIECE_ROWS = 8192
 
@@ -88,7 +91,7 @@ class Facts:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._known = {kind: _Memory() for kind in (*PARTS, "subject", "environment")}
+        self._known = {kind: _Memory(most) for kind, most in _MOST.items()}
         self._asked, self._learnt, self._met, self._tested = (
             Input(connection, name) for name in ("asked", "learnt", "met", "tested")
         )
@@ -237,12 +240,14 @@ class Facts:
             inverse, count = codes[kind]
             combined = combined * count + inverse
         _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
-        distinct: list[Key] = list(zip(*(ids[kind][first].tolist() for kind in _SUBJECT), strict=True))
+        met = {kind: ids[kind][first] for kind in _SUBJECT}
+        # Ids as bytes: a key of integers takes three times as much memory.
+        distinct: list[bytes] = np.stack([*met.values()], axis=1).view(f"V{8 * len(met)}").ravel().tolist()
         missing = memory.missing(distinct)
         if missing:
             firsts = positions[first]
-            met = {kind: pa.array([distinct[index][place] for index in missing]) for place, kind in enumerate(_SUBJECT)}
-            table = pa.table({"key": pa.array(missing), "position": pa.array(firsts[missing]), **met})
+            columns = {"key": np.array(missing), "position": firsts[missing]}
+            table = pa.table({**columns, **{kind: column[missing] for kind, column in met.items()}})
             if not memory.complete(self._connection, "subject"):
                 self._met.table = table
                 for key, result in self._connection.execute(FOLD["known_subjects"]).fetchall():
@@ -260,9 +265,10 @@ class Facts:
 class _Memory:
     """Ids by key: those of the file, and those of the transaction that is under way."""
 
-    def __init__(self) -> None:
-        self._kept: dict[Key, int] = {}
-        self._fresh: dict[Key, int] = {}
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[Key | bytes, int] = {}
+        self._fresh: dict[Key | bytes, int] = {}
         self._complete: bool | None = None
 
     def complete(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
@@ -272,18 +278,18 @@ class _Memory:
             self._complete = rows == 0
         return self._complete
 
-    def missing(self, keys: Sequence[Key]) -> list[int]:
+    def missing(self, keys: Sequence[Key | bytes]) -> list[int]:
         return [index for index, key in enumerate(keys) if key not in self._kept and key not in self._fresh]
 
-    def ids(self, keys: Sequence[Key]) -> Codes:
+    def ids(self, keys: Sequence[Key | bytes]) -> Codes:
         kept, fresh = self._kept, self._fresh
         return np.fromiter((kept[key] if key in kept else fresh[key] for key in keys), np.int64, len(keys))
 
-    def learn(self, key: Key, value: int) -> None:
+    def learn(self, key: Key | bytes, value: int) -> None:
         self._fresh[key] = value
 
     def settle(self) -> None:
-        if len(self._kept) + len(self._fresh) > _REMEMBERED:
+        if len(self._kept) + len(self._fresh) > self._most:
             self._kept, self._complete = {}, False
         self._kept |= self._fresh
         self._fresh = {}

@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from domain.configuration import Configuration, Execution, Hardware, Model, Parallelism, Runtime, Workload
-from ingest.projection.fold import BATCH_SCHEMA, Folder, create
+from ingest.projection import facts, fold
+from ingest.projection.fold import BATCH_SCHEMA, Folder, Undone, create
 from tests import variants
 from tests.alerts import change, raised, stated
 from tests.jobs import job_event
@@ -120,6 +122,30 @@ def test_the_state_does_not_depend_on_where_the_log_was_cut(build, assert_same_p
     cuts = data.draw(st.lists(st.integers(1, 14), max_size=6))
     with projected(log, []) as at_once, projected(log, cuts) as in_pieces:
         assert_same_projection(at_once, in_pieces)
+
+
+@QUIET
+@given(data=st.data())
+def test_the_state_does_not_depend_on_transactions_or_memory(build, assert_same_projection, data):
+    log = table(data.draw(logs(build)) + data.draw(logs(build)))
+    edges = sorted({0, log.num_rows, *data.draw(st.sets(st.integers(1, log.num_rows), max_size=10))})
+    committed = data.draw(st.sets(st.sampled_from(edges), max_size=2))
+    with projected(log, []) as at_once, duckdb.connect(config={"threads": 1}) as connection:
+        create(connection)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fold, "FEW", data.draw(st.sampled_from([0, 2])))
+            most = data.draw(st.sampled_from([0, 1, 1000]))
+            patch.setattr(facts, "_MOST", dict.fromkeys(facts._MOST, most))
+            folder = Folder(connection)
+            for low, high in itertools.pairwise(edges):
+                try:
+                    folder.apply(log.slice(low, high - low), hold=True)
+                except Undone:
+                    folder.apply(log.slice(folder.position, high - folder.position))
+                if high in committed:
+                    folder.commit()
+            folder.commit()
+        assert_same_projection(at_once, connection)
 
 
 COUNT = st.none() | st.integers(1, 2**53 - 1)
