@@ -5,7 +5,8 @@ DuckDB reads the JSON; what an event says again and again is looked up once for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import duckdb
@@ -44,7 +45,8 @@ _MOST = {**dict.fromkeys((*PARTS, "environment"), 250_000), "subject": 500_000}
 
 Half a million subjects take 100 MB. Ten million measurements have 288,000 in the benchmarks.
 """
-
+_READ_WHOLE = 20_000
+"""Rows of a table that are read into memory at once, some 10 MB of texts."""
 _PIECE_ROWS = 8192
 
 _NO_ID = "0" * 32
@@ -91,7 +93,7 @@ class Facts:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._known = {kind: _Memory(most) for kind, most in _MOST.items()}
+        self._known = {kind: _Memory(most, _packed if kind == "subject" else tuple) for kind, most in _MOST.items()}
         self._asked, self._learnt, self._met, self._tested = (
             Input(connection, name) for name in ("asked", "learnt", "met", "tested")
         )
@@ -193,8 +195,8 @@ class Facts:
     ) -> tuple[Codes, bool]:
         """Return the id of each distinct text, and whether any is new; new parts are written."""
         memory, part = self._known[kind], PARTS[kind]
-        missing = memory.missing(distinct)
-        if missing and not memory.complete(self._connection, part.table):
+        missing, new = memory.absent(distinct, self._connection, part.table, part.sent)
+        if missing and not new:
             distincts = {name: [distinct[index][place] for index in missing] for place, name in enumerate(part.sent)}
             self._asked.table = pa.table({name: pa.array(texts, pa.string()) for name, texts in distincts.items()})
             for result, *texts in self._connection.execute(
@@ -241,14 +243,13 @@ class Facts:
             combined = combined * count + inverse
         _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
         met = {kind: ids[kind][first] for kind in _SUBJECT}
-        # Ids as bytes: a key of integers takes three times as much memory.
         distinct: list[bytes] = np.stack([*met.values()], axis=1).view(f"V{8 * len(met)}").ravel().tolist()
-        missing = memory.missing(distinct)
+        missing, new = memory.absent(distinct, self._connection, "subject", _SUBJECT)
         if missing:
             firsts = positions[first]
             columns = {"key": np.array(missing), "position": firsts[missing]}
             table = pa.table({**columns, **{kind: column[missing] for kind, column in met.items()}})
-            if not memory.complete(self._connection, "subject"):
+            if not new:
                 self._met.table = table
                 for key, result in self._connection.execute(FOLD["known_subjects"]).fetchall():
                     memory.learn(distinct[key], result)
@@ -265,18 +266,28 @@ class Facts:
 class _Memory:
     """Ids by key: those of the file, and those of the transaction that is under way."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, key_of: Callable[[Sequence[Any]], Key | bytes]) -> None:
+        self._most, self._key_of = most, key_of
         self._kept: dict[Key | bytes, int] = {}
         self._fresh: dict[Key | bytes, int] = {}
         self._complete: bool | None = None
 
-    def complete(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
-        """Whether what is not here is not in the table either: so it is as long as nothing was forgotten."""
-        if self._complete is None:
+    def absent(
+        self, keys: Sequence[Key | bytes], connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]
+    ) -> tuple[list[int], bool]:
+        """Return which keys are not here, and whether the table has none of them either.
+
+        That is so as long as nothing was forgotten: a table with few rows is read whole, once.
+        """
+        missing = self.missing(keys)
+        if missing and self._complete is None:
             ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
-            self._complete = rows == 0
-        return self._complete
+            self._complete = rows <= _READ_WHOLE
+            if rows and self._complete:
+                stored = connection.execute(f"SELECT id, {', '.join(columns)} FROM {table}").fetchall()
+                self._kept = {self._key_of(key): value for value, *key in stored}
+                missing = self.missing(keys)
+        return missing, bool(self._complete)
 
     def missing(self, keys: Sequence[Key | bytes]) -> list[int]:
         return [index for index, key in enumerate(keys) if key not in self._kept and key not in self._fresh]
@@ -297,6 +308,11 @@ class _Memory:
     def undo(self) -> None:
         self._fresh = {}
         self._complete = self._complete and bool(self._kept)
+
+
+def _packed(ids: Sequence[int]) -> bytes:
+    """Return ids as bytes: a key of integers takes three times as much memory."""
+    return struct.pack(f"={len(ids)}q", *ids)
 
 
 def _distinct(columns: Sequence[pa.ChunkedArray]) -> tuple[Codes, list[Key]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import duckdb
 import msgspec
@@ -18,7 +18,7 @@ from ingest.projection.dimensions import Poison
 from ingest.projection.facts import MEASURED, TESTED, Facts, Input, Projected
 from ingest.projection.history import History
 from ingest.projection.names import Names, names_of
-from ingest.projection.small_batches import FEW, grown, read_few, standing_table
+from ingest.projection.small_batches import FEW, StandingMemory, grown, read_few, standing_table
 from ingest.projection.statements import FOLD, INSERTS, STANDING, TABLES, VIEWS
 
 __all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Aggregates", "Folder", "Undone", "create"]
@@ -30,7 +30,9 @@ class Aggregates:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         self._measured = Input(connection, "measured")
-        self._counted = False
+        self._counted: set[int] = set()
+        self._standings = StandingMemory()
+        self._retracting: bool | None = None
 
     def follow(
         self, first: int, projected: Projected | None = None, *, few: bool = False, facts: bool, retracted: bool
@@ -43,9 +45,11 @@ class Aggregates:
         changed = False
         measured = projected.measured if projected is not None else None
         if few and projected is not None and measured is not None and not self._retracts(projected.seen):
-            self._count_few(measured, projected.seen)
+            self._count_few(first, measured, projected.seen)
             return
-        if retracted or (facts and self._any("retraction")):
+        if retracted:
+            self._retracting = True
+        if retracted or (facts and self._has_retractions()):
             connection.execute(FOLD["voids"], {"low": 0 if retracted else first - 1})
             if self._any("changed"):
                 changed = True
@@ -58,53 +62,73 @@ class Aggregates:
         if measured is not None:
             self._measured.table = measured
             self._count("live_of_batch", "INSERT INTO came" if self._counted else _CAME)
-            self._counted = True
+            self._counted.update(measured.column("subject").unique().to_pylist())
         if changed and retracted:
             self.settle()
             self._count("live_again", _CAME)
+            self._standings.forget()
             connection.execute(STANDING["forget_changed"])
             connection.execute(STANDING["keep_again"])
 
     def settle(self) -> None:
         """Add what was counted since the last time to `standing`: once a transaction, however many batches it has."""
         if self._counted:
-            self._counted = False
             for step in ("merge", "forget", "keep"):
                 self._connection.execute(STANDING[step])
+            self._standings.forget(self._counted)
+            self._counted = set()
+
+    def keep(self) -> None:
+        """Keep in memory the rows that were written in the transaction: they are in the file now."""
+        self._standings.settle()
 
     def undo(self) -> None:
-        """Forget what was counted since the last `settle`."""
-        self._counted = False
+        """Forget what was counted since the last `settle`, and the rows that were written in the transaction."""
+        self._counted = set()
+        self._standings.undo()
 
     def _any(self, table: str) -> bool:
         return bool(self._connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall())
 
+    def _has_retractions(self) -> bool:
+        """Whether the table has had rows: asked once, because nothing but what this follows writes them."""
+        if self._retracting is None:
+            self._retracting = self._any("retraction")
+        return self._retracting
+
     def _retracts(self, seen: pa.Table) -> bool:
         """Whether a retraction names one of the facts or their runs; asking is cheaper than planning what follows of it."""
-        if not self._any("retraction"):
+        if not self._has_retractions():
             return False
         runs = [msgspec.json.decode(text) for text in seen.column("run_sent").unique().to_pylist()]
         events = seen.column("event_id").to_pylist()
         return bool(self._connection.execute(FOLD["naming"], {"runs": runs, "events": events}).fetchall())
 
-    def _count_few(self, measured: pa.Table, seen: pa.Table) -> None:
-        connection = self._connection
+    def _count_few(self, first: int, measured: pa.Table, seen: pa.Table) -> None:
+        connection, memory = self._connection, self._standings
         subjects = measured.column("subject").unique().to_pylist()
-        among = f"subject IN ({', '.join(map(str, subjects))})"
-        before = {
-            subject: tuple(row)
-            for subject, *row in connection.execute(f"{STANDING['before']} WHERE {among}").fetchall()
-        }
+        # A subject is named by its first position: one of this batch has no row yet.
+        unread = [subject for subject in subjects if subject < first and memory.row(subject) is None]
+        if unread:
+            memory.read(connection.execute(f"{STANDING['before']} WHERE {_among(unread)}").fetchall())
+        before = {subject: row for subject in subjects if (row := memory.row(subject)) is not None}
         after = grown(measured, seen, before)
         if before:
-            connection.execute(f"DELETE FROM standing WHERE {among}")
+            connection.execute(f"DELETE FROM standing WHERE {_among(before)}")
         connection.from_arrow(standing_table(after)).insert_into("standing")
+        memory.write(after)
 
     def _count(self, live: str, into: str) -> None:
         self._connection.execute(f"{into} WITH live AS ({STANDING[live]}) {STANDING['standing']}")
 
 
 _CAME = "CREATE OR REPLACE TEMPORARY TABLE came AS"
+
+
+def _among(subjects: Iterable[int]) -> str:
+    return f"subject IN ({', '.join(map(str, subjects))})"
+
+
 BATCH_SCHEMA = pa.schema(
     [
         ("position", pa.int64()),
@@ -281,6 +305,7 @@ class Folder:
                 self._undo()
                 raise
             self._facts.settle()
+            self._standing.keep()
             self.position, self._kept_names, self.chain = self.reached, self._names, self._reached_chain
 
     def _undo(self) -> None:

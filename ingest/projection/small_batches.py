@@ -16,7 +16,7 @@ import pyarrow as pa
 from domain.measured import Latency, Metrics, SamplesReference
 from ingest.projection.facts import halves
 
-__all__ = ["FEW", "SENT", "Standing", "grown", "read_few", "standing_table"]
+__all__ = ["FEW", "SENT", "Standing", "StandingMemory", "grown", "read_few", "standing_table"]
 
 FEW = 400
 """Events up to which reading in Python takes less time than planning takes in DuckDB."""
@@ -73,6 +73,10 @@ Standing = tuple[Any, ...]
 """A row of the table `standing` after its subject; moments in microseconds since 1970, the event as text."""
 
 
+_REMEMBERED = 50_000
+"""Rows of `standing` in memory, of some 600 bytes each."""
+
+
 class _Conditions(msgspec.Struct):
     stopped_by: str | None = None
     other_load: float | None = None
@@ -88,6 +92,50 @@ class _Odd(Exception):
 _metrics = msgspec.json.Decoder(Metrics)
 _samples = msgspec.json.Decoder(SamplesReference)
 _conditions = msgspec.json.Decoder(_Conditions)
+
+
+class StandingMemory:
+    """Rows of the table `standing` by subject: as they were committed, and as the transaction under way wrote them.
+
+    A subject that has no row here may have one in the table.
+    """
+
+    def __init__(self) -> None:
+        self._committed: dict[int, Standing] = {}
+        self._written: dict[int, Standing] = {}
+
+    def row(self, subject: int) -> Standing | None:
+        """Return the row of a subject, None where it is not in memory."""
+        return self._written.get(subject) or self._committed.get(subject)
+
+    def read(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Remember rows as they stand in the table, each with its subject first."""
+        # The transaction may have written them before they were forgotten.
+        self._written |= {subject: tuple(row) for subject, *row in rows}
+
+    def write(self, rows: Mapping[int, Standing]) -> None:
+        """Remember rows that the transaction under way has written."""
+        self._written |= rows
+
+    def forget(self, subjects: Iterable[int] | None = None) -> None:
+        """Forget the rows of subjects (of all without), because statements change them."""
+        if subjects is None:
+            self._committed, self._written = {}, {}
+        else:
+            for subject in subjects:
+                self._committed.pop(subject, None)
+                self._written.pop(subject, None)
+
+    def settle(self) -> None:
+        """Take what the transaction wrote as committed; begin anew where that is more than is to be remembered."""
+        self._committed |= self._written
+        self._written = {}
+        if len(self._committed) > _REMEMBERED:
+            self._committed = {}
+
+    def undo(self) -> None:
+        """Forget what the transaction wrote."""
+        self._written = {}
 
 
 def read_few(batch: pa.Table) -> pa.Table | None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.projection import fold
-from ingest.projection.fold import Folder, create
+from ingest.projection.fold import Folder, Undone, create
 from ingest.projection.small_batches import read_few
 from ingest.projection.statements import FOLD
 from tests.properties.ingest.test_projection_properties import table
@@ -168,15 +168,58 @@ def test_small_batches_make_the_tables_that_statements_make(build, assert_same_p
     log = log.set_column(index, log.schema.field(index), pa.array(times, pa.timestamp("us", tz="UTC")))
     cuts = sorted({*edges, len(events), *data.draw(st.lists(st.integers(1, len(events)), max_size=4))})
 
-    def projected(few: int) -> duckdb.DuckDBPyConnection:
+    written = data.draw(st.lists(st.sampled_from([400, 400, 0]), min_size=len(cuts) - 1, max_size=len(cuts) - 1))
+    undone = data.draw(st.integers(-1, len(cuts) - 2))
+
+    def projected(sizes: list[int], undone: int) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(config={"threads": 1})
         create(connection)
         folder = Folder(connection)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fold, "FEW", few)
-            for low, high in itertools.pairwise(cuts):
-                folder.apply(log.slice(low, high - low))
+            for number, (low, high) in enumerate(itertools.pairwise(cuts)):
+                patch.setattr(fold, "FEW", sizes[number])
+                batch = log.slice(low, high - low)
+                if number == undone:
+                    require_undone(folder, batch)
+                folder.apply(batch)
         return connection
 
-    with projected(0) as by_statements, projected(400) as in_python:
+    nothing_in_python = [0] * len(written)
+    with projected(nothing_in_python, -1) as by_statements, projected(written, undone) as in_python:
         assert_same_projection(by_statements, in_python)
+
+
+def require_undone(folder: Folder, batch: pa.Table) -> None:
+    """Apply a batch, and let an event after it undo the transaction."""
+    folder.apply(batch, hold=True)
+    index = batch.schema.get_field_index("body")
+    broken = batch.slice(0, 1).set_column(index, "body", pa.array(["{"], pa.string()))
+    with pytest.raises(Undone):
+        folder.apply(broken, hold=True)
+
+
+@pytest.mark.parametrize("between", ["undone", "statements", "another start", "retraction and another start"])
+def test_small_batches_know_what_came_between_them(build, assert_same_projection, monkeypatch, between):
+    events = [build.measurement(model=name, run_id=name) for name in "ababab"]
+    if between.startswith("retraction"):
+        events[:0] = [build.retraction(run_id="a"), build.retraction(run_id="c")]
+    log = bodies(table(events), [msgspec.json.encode(event).decode() for event in events])
+    lows = range(0, len(events), 2)
+
+    def projected(few: int, undone: int = -1, by_statements: int = -1) -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(config={"threads": 1})
+        create(connection)
+        folder = Folder(connection)
+        for low in lows:
+            monkeypatch.setattr(fold, "FEW", 0 if low == by_statements else few)
+            if few and between.endswith("another start"):
+                folder = Folder(connection)
+            if low == undone:
+                require_undone(folder, log.slice(low, 2))
+            folder.apply(log.slice(low, 2))
+        return connection
+
+    with projected(0) as truth:
+        for low in (-1, *lows):
+            with projected(400, **{"undone" if between == "undone" else "by_statements": low}) as in_python:
+                assert_same_projection(truth, in_python)
