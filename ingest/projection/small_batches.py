@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -89,9 +90,30 @@ class _Odd(Exception):
     """It is for DuckDB to read."""
 
 
-_metrics = msgspec.json.Decoder(Metrics)
-_samples = msgspec.json.Decoder(SamplesReference)
-_conditions = msgspec.json.Decoder(_Conditions)
+class _Data(msgspec.Struct):
+    """Data of a measurement: the members of SENT as text, those that give figures as the gate's types."""
+
+    metrics: Metrics
+    model: msgspec.Raw = msgspec.Raw()
+    hardware: msgspec.Raw = msgspec.Raw()
+    workload: msgspec.Raw = msgspec.Raw()
+    execution: msgspec.Raw = msgspec.Raw()
+    observed: msgspec.Raw = msgspec.Raw()
+    run_id: msgspec.Raw = msgspec.Raw()
+    environment: msgspec.Raw = msgspec.Raw()
+    provenance: msgspec.Raw = msgspec.Raw()
+    validity: msgspec.Raw = msgspec.Raw()
+    samples: SamplesReference | msgspec.UnsetType = msgspec.UNSET
+    conditions: _Conditions | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Event(msgspec.Struct):
+    data: _Data
+
+
+_events = msgspec.json.Decoder(_Event)
+_sent_of, _latency_of, _metrics_of = attrgetter(*SENT), attrgetter(*_LATENCY), attrgetter(*_METRICS)
+_NO_LATENCY = Latency()
 
 
 class StandingMemory:
@@ -151,38 +173,32 @@ def read_few(batch: pa.Table) -> pa.Table | None:
 
 
 def _row(body: bytes) -> tuple[Any, ...]:
-    encode = msgspec.json.encode
-    event = msgspec.json.decode(body)
-    # No space, no name twice, no number in another form than the shortest: a member encoded again is the text that was sent.
-    if b"\\" in body or encode(event) != body or not isinstance(event, dict):
+    # No space, no name twice, no number in another form than the shortest: the text of a member is what DuckDB makes of it.
+    if b"\\" in body or msgspec.json.encode(msgspec.json.decode(body)) != body:
         raise _Odd
-    data = event.get("data")
-    if not isinstance(data, dict):
-        raise _Odd
-    sent = [encode(data[name]).decode() if name in data else "" for name in SENT]
+    data = _events.decode(body).data
+    sent = [str(text, "utf-8") for text in _sent_of(data)]
     if not all(map(_plain, sent)):
         raise _Odd
-    metrics = _metrics.decode(encode(data.get("metrics")))
-    latency = metrics.latency_ms or Latency()
+    metrics = data.metrics
+    latency = metrics.latency_ms or _NO_LATENCY
     intervals = latency.ci95 or {}
     if not _INTERVALS.isdisjoint(intervals):
         raise _Odd
-    samples = _samples.decode(encode(data["samples"])) if "samples" in data else None
-    conditions = _conditions.decode(encode(data["conditions"])) if "conditions" in data else None
     return (
         *sent,
-        *(getattr(latency, name) for name in _LATENCY),
+        *_latency_of(latency),
         *(intervals.get("p50") or (None, None)),
         *(intervals.get("mean") or (None, None)),
         None,
-        *(getattr(metrics, name) for name in _METRICS),
-        samples and samples.n,
-        *_of_series(conditions),
+        *_metrics_of(metrics),
+        data.samples.n if data.samples else None,
+        *_of_series(data.conditions),
     )
 
 
-def _of_series(conditions: _Conditions | None) -> tuple[Any, ...]:
-    if conditions is None:
+def _of_series(conditions: _Conditions | msgspec.UnsetType) -> tuple[Any, ...]:
+    if not conditions:
         return (None,) * len(_CONDITIONS)
     energy = bytes(conditions.energy).decode() or None
     if energy is not None and (energy == "null" or not _plain(energy)):
