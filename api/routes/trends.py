@@ -163,7 +163,7 @@ class TrendQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trends_of(tables: Tables, question: TrendQuestion) -> tuple[list[Row], dict[str, Any]]:
-    """Return the lines that a question chooses, and what stands beside them; points are JSON text."""
+    """Return the lines that match a question, and the other members of the answer; points are JSON text."""
     name = tables.resolve_model(question.model)
     beside: dict[str, Any] = {"model": name, "metric": question.metric, "better": METRICS[question.metric]}
     with history_of(tables, name) as history:

@@ -152,7 +152,7 @@ class Series:
         self._before: tuple[Row, str | None, str] | None = None
         """Subject, environment and origin of the row before."""
         self._sure: _Compared | None = None
-        """The newest row that nobody doubts: what is suspect is compared, and nothing with it."""
+        """The newest row that is not suspect, or the first of its origin: later rows are compared with it, suspect ones too."""
         self._runs: deque[Sequence[Any]] = deque(maxlen=RUNS_KEPT)
         """The values of such rows at the place of the newest one, which is the last."""
 
@@ -229,7 +229,7 @@ class Series:
         return judgement
 
     def _step(self, row: _Compared) -> dict[str, Any] | None:
-        """Return how the value of a row stands beside the newest one of its origin that nobody doubts."""
+        """Compare the value of a row with the newest one of its origin that is not suspect."""
         sure = self._sure
         if sure is None or sure.place[2] != row.place[2]:
             step = None
