@@ -107,6 +107,7 @@ class Container:
         self.active = ActivePeers()
         self.queries = 0
         self.caught_up = False
+        self.log_end: int | None = None
         self.training = asyncio.Lock()
         self.asking = asyncio.Lock()
         self.naming = asyncio.Lock()

@@ -155,7 +155,11 @@ def _predictor(tables: Any) -> Json:
 
 def _of_projection(container: Container) -> Json:
     health: Json = msgspec.to_builtins(container.projection.health())
-    if health["lag_events"] == 0 or (health["lag_seconds"] or math.inf) < CAUGHT_UP_S:
+    if container.log_end is None:
+        container.log_end = health["log_position"]
+    reached = container.log_end is not None and health["position"] >= container.log_end
+    # Events that were appended just before the node started are young, and yet none of them may be in its tables.
+    if reached and (health["lag_events"] == 0 or (health["lag_seconds"] or math.inf) < CAUGHT_UP_S):
         container.caught_up = True
     if health["error"] or not health["running"]:
         error = health["error"] or "the projector has stopped."
