@@ -296,7 +296,7 @@ def test_ten_thousand_alerts_are_listed_by_the_largest(watched):
     assert time.monotonic() - begun < 60
 
 
-def until(condition: Callable[[], Any], timeout_s: float = 20) -> Any:
+def until(condition: Callable[[], Any], timeout_s: float = 60) -> Any:
     end = time.monotonic() + timeout_s
     while not (value := condition()):
         assert time.monotonic() < end, "it did not happen"
