@@ -155,8 +155,9 @@ def _predictor(tables: Any) -> Json:
 
 def _of_projection(container: Container) -> Json:
     health: Json = msgspec.to_builtins(container.projection.health())
-    if container.log_end is None:
-        container.log_end = health["log_position"]
+    if (end := health["log_position"]) is not None:
+        # The earliest end that was seen: a log that was set back must not be waited for.
+        container.log_end = end if container.log_end is None else min(container.log_end, end)
     reached = container.log_end is not None and health["position"] >= container.log_end
     # Events that were appended just before the node started are young, and yet none of them may be in its tables.
     if reached and (health["lag_events"] == 0 or (health["lag_seconds"] or math.inf) < CAUGHT_UP_S):

@@ -226,7 +226,7 @@ def _face(request: Asked) -> _Face:
 
 
 async def _authorize(request: Asked) -> None:
-    # Litestar would run a function that is not async in a thread, which takes each request 0.1 ms.
+    # Litestar would run a function that is not async in a thread, which costs each request 0.1 ms.
     token = _face(request).token
     if token is None or request.url.path in _OPEN:
         return
