@@ -61,8 +61,9 @@ _CHANGED = """
 SELECT (SELECT count(*) FROM main.alias WHERE position > $since),
     (SELECT coalesce(list(position), []) FROM main.voided WHERE since > $since OR until > $since)
 """
+# Without the second DISTINCT, DuckDB expects most of the log to have come since, and hashes all subjects.
 _MEASURED = """
-SELECT DISTINCT model_id FROM main.subject WHERE id IN (SELECT subject FROM main.measurement WHERE position > ?)
+SELECT DISTINCT model_id FROM main.subject WHERE id IN (SELECT DISTINCT subject FROM main.measurement WHERE position > ?)
 """
 _VOIDED = """
 SELECT DISTINCT model_id FROM main.subject WHERE id IN (
