@@ -14,7 +14,6 @@ import duckdb
 
 from ingest.projection.dimensions import PARTS
 from ingest.projection.fold import Aggregates, Folder
-from ingest.projection.statements import STANDING
 from ingest.projection.store import Store
 
 __all__ = ["merge"]
@@ -23,7 +22,6 @@ _ID = {
     "subject": {"model": "model", "hardware": "hardware", "workload_id": "workload_id", "execution_id": "execution_id"},
     "measurement": {"subject": "subject", "context": "context", "judgement": "judgement"},
     "test": {"subject": "subject", "context": "context"},
-    "standing": {"subject": "subject"},
 }
 """Columns that hold an id of a range, by table, each with the kind of its ids."""
 _COMPUTED = {"measurement": "event_id"}
@@ -46,6 +44,7 @@ _TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_
 def merge(files: Sequence[Path], *, threads: int = 1) -> None:
     """Merge the files of ranges that follow each other into the first of them, in one transaction.
 
+    Their measurements are counted here: `standing` is empty in each of them.
     The first one's ids are those of the whole log already, so its rows stay where they are.
     """
     first, *others = files
@@ -84,9 +83,6 @@ def _take(connection: duckdb.DuckDBPyConnection, piece: str) -> None:
             run(f"INSERT INTO main.{table} {_remapped(table, piece)}")
     run(_COUNTS)
     run(_ENVIRONMENTS)
-    connection.execute(f"CREATE OR REPLACE TEMPORARY TABLE came AS {_remapped('standing', piece)}")
-    for step in ("merge", "forget", "keep"):
-        connection.execute(STANDING[step])
     ((*end,),) = connection.execute(_END.replace("piece.", f"{piece}.main.")).fetchall()
     connection.execute(_MOVED, end)
 
@@ -119,6 +115,9 @@ def _settle(connection: duckdb.DuckDBPyConnection) -> None:
     """Say what all ranges together say: the names that aliases give, what is void, and the standing that follows of it."""
     folder = Folder(connection)
     folder.rename()
+    aggregates = Aggregates(connection)
+    aggregates.postponed = True
     if connection.execute("SELECT 1 FROM retraction LIMIT 1").fetchall():
         connection.execute("DELETE FROM voided")
-        Aggregates(connection).follow(0, facts=False, retracted=True)
+        aggregates.follow(0, facts=False, retracted=True)
+    aggregates.count_all()

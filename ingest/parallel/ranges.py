@@ -91,7 +91,7 @@ def begin_file(task: RangeTask, path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def fold_range(task: RangeTask, path: Path) -> None:
-    """Fold the range into a new file at `path`."""
+    """Fold the range into a new file at `path`; what its measurements come to is counted by who merges it."""
     if task.definitions != definitions_digest(UPCASTERS):
         raise UsageError(
             "this process makes the tables by other definitions than the service that asked for them.",
@@ -99,6 +99,7 @@ def fold_range(task: RangeTask, path: Path) -> None:
             remedy="Install the same version of Assay on every machine of the cluster, and with the same packages.",
         )
     folder = Folder(begin_file(task, path))
+    folder.postpone_standings()
     try:
         with contextlib.closing(task.log.source()) as source:
             advance(folder, source, task.upto)

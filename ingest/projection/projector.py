@@ -274,7 +274,10 @@ class Projection:
         folder = Folder(self._store.connect(path), self._upcasters)
         source = self._new_source()
         try:
+            if fill is None:
+                folder.postpone_standings()
             advance(folder, source)
+            folder.count_standings()
             with self._publishing, self._writing:
                 advance(folder, source)
                 old_path, old_folder = self._path, self._folder

@@ -31,6 +31,7 @@ def merged(folder, log, cuts):
         files.append(folder / f"{len(cuts)}-{number}.duckdb")
         files[-1].unlink(missing_ok=True)
         range_ = Folder(begin_file(task, files[-1]))
+        range_.postpone_standings()
         range_.apply(piece)
         range_.close()
     merge(files)
