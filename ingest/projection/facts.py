@@ -160,7 +160,7 @@ class Facts:
         place = PARTS["context"].sent.index("environment_sent")
         memory = self._known["environment"]
         texts = [(text,) for text in {context[place] for context in contexts} if text]
-        missing = memory.missing(texts)
+        missing = _missing(memory.values(texts))
         for index in missing:
             memory.learn(texts[index], 0)
         return bool(missing)
@@ -195,7 +195,8 @@ class Facts:
     ) -> tuple[Codes, bool]:
         """Return the id of each distinct text, and whether any is new; new parts are written."""
         memory, part = self._known[kind], PARTS[kind]
-        missing, new = memory.absent(distinct, self._connection, part.table, part.sent)
+        values, new = memory.look_up(distinct, self._connection, part.table, part.sent)
+        missing = _missing(values)
         if missing and not new:
             distincts = {name: [distinct[index][place] for index in missing] for place, name in enumerate(part.sent)}
             self._asked.table = pa.table({name: pa.array(texts, pa.string()) for name, texts in distincts.items()})
@@ -203,10 +204,12 @@ class Facts:
                 f"SELECT id, {', '.join(part.sent)} FROM asked JOIN {part.table} USING ({', '.join(part.sent)})"
             ).fetchall():
                 memory.learn(tuple(texts), result)
-            missing = memory.missing(distinct)
+            values = memory.values(distinct)
+            missing = _missing(values)
         if missing:
             self._learn(kind, missing, inverse, distinct, positions, names)
-        return memory.ids(distinct), bool(missing)
+            values = memory.values(distinct)
+        return np.array(values, np.int64), bool(missing)
 
     def _learn(
         self,
@@ -244,7 +247,8 @@ class Facts:
         _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
         met = {kind: ids[kind][first] for kind in _SUBJECT}
         distinct: list[bytes] = np.stack([*met.values()], axis=1).view(f"V{8 * len(met)}").ravel().tolist()
-        missing, new = memory.absent(distinct, self._connection, "subject", _SUBJECT)
+        values, new = memory.look_up(distinct, self._connection, "subject", _SUBJECT)
+        missing = _missing(values)
         if missing:
             firsts = positions[first]
             columns = {"key": np.array(missing), "position": firsts[missing]}
@@ -253,14 +257,15 @@ class Facts:
                 self._met.table = table
                 for key, result in self._connection.execute(FOLD["known_subjects"]).fetchall():
                     memory.learn(distinct[key], result)
-                missing = memory.missing(distinct)
+                missing = _missing(memory.values(distinct))
                 table = table.filter(pc.is_in(table.column("key"), pa.array(missing, pa.int64())))
             if missing:
                 self._met.table = table
                 self._connection.execute(FOLD["subjects"])
                 for index in missing:
                     memory.learn(distinct[index], int(firsts[index]))
-        return memory.ids(distinct)[inverse]
+            values = memory.values(distinct)
+        return np.array(values, np.int64)[inverse]
 
 
 class _Memory:
@@ -272,29 +277,33 @@ class _Memory:
         self._fresh: dict[Key | bytes, int] = {}
         self._complete: bool | None = None
 
-    def absent(
+    def look_up(
         self, keys: Sequence[Key | bytes], connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]
-    ) -> tuple[list[int], bool]:
-        """Return which keys are not here, and whether the table has none of them either.
+    ) -> tuple[list[int | None], bool]:
+        """Return the id of each key, None where it is not here, and whether the table has none of those either.
 
         That is so as long as nothing was forgotten: a table with few rows is read whole, once.
         """
-        missing = self.missing(keys)
-        if missing and self._complete is None:
+        values = self.values(keys)
+        if self._complete is None and None in values:
             ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
             self._complete = rows <= _READ_WHOLE
             if rows and self._complete:
                 stored = connection.execute(f"SELECT id, {', '.join(columns)} FROM {table}").fetchall()
                 self._kept = {self._key_of(key): value for value, *key in stored}
-                missing = self.missing(keys)
-        return missing, bool(self._complete)
+                values = self.values(keys)
+        return values, bool(self._complete)
 
-    def missing(self, keys: Sequence[Key | bytes]) -> list[int]:
-        return [index for index, key in enumerate(keys) if key not in self._kept and key not in self._fresh]
+    def values(self, keys: Sequence[Key | bytes]) -> list[int | None]:
+        """Return the id of each key, None where it is not here.
 
-    def ids(self, keys: Sequence[Key | bytes]) -> Codes:
-        kept, fresh = self._kept, self._fresh
-        return np.fromiter((kept[key] if key in kept else fresh[key] for key in keys), np.int64, len(keys))
+        Among many subjects a key is rarely in the processor's cache, so that none is looked for twice.
+        """
+        values = list(map(self._kept.get, keys))
+        if self._fresh and None in values:
+            fresh = self._fresh
+            values = [fresh.get(key) if value is None else value for key, value in zip(keys, values, strict=True)]
+        return values
 
     def learn(self, key: Key | bytes, value: int) -> None:
         self._fresh[key] = value
@@ -308,6 +317,10 @@ class _Memory:
     def undo(self) -> None:
         self._fresh = {}
         self._complete = self._complete and bool(self._kept)
+
+
+def _missing(values: Sequence[int | None]) -> list[int]:
+    return [index for index, value in enumerate(values) if value is None]
 
 
 def _packed(ids: Sequence[int]) -> bytes:
