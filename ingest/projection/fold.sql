@@ -10,7 +10,7 @@ ON CONFLICT (type) DO UPDATE SET
 
 -- name: links
 INSERT INTO link
-SELECT min(position), arg_min(lower(hex(chain)), position) FROM arrived
+SELECT min(position), lower(hex(arg_min(chain, position))) FROM arrived
 WHERE position // 1024 > $before // 1024 GROUP BY position // 1024 ORDER BY 1;
 
 -- name: moments
