@@ -273,10 +273,15 @@ class Projection:
         path, connection = self._store.begin(fill)
         folder = Folder(self._store.connect(path), self._upcasters)
         source = self._new_source()
+
+        def moved() -> None:
+            if folder.position == folder.reached:
+                self._store.forget_blocks(connection)
+
         try:
             if fill is None:
                 folder.postpone_standings()
-            advance(folder, source)
+            advance(folder, source, moved=moved)
             folder.count_standings()
             with self._publishing, self._writing:
                 advance(folder, source)

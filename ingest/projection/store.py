@@ -25,8 +25,9 @@ _FILE = re.compile(r"assay-v\d+(\.\d+)?(\.building|\.piece-\d+)?\.duckdb(\.wal)?
 _NUMBERED = re.compile(r"assay-v\d+\.(\d+)\.duckdb")
 BLOCK_BYTES = 65_536
 """The size of a block in new files. Every table has one that it does not fill: of 256 KiB they are half of a small file."""
+_MEMORY, _LITTLE_MEMORY = "512MiB", "128MiB"
 _SETTINGS: dict[str, str | bool] = {
-    "memory_limit": "512MiB",
+    "memory_limit": _MEMORY,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "default_block_size": str(BLOCK_BYTES),
@@ -138,6 +139,16 @@ class Store:
         Not a cursor of another connection: that one cannot be closed while the cursor works, and takes it along.
         """
         return duckdb.connect(str(path), config=_SETTINGS)
+
+    @staticmethod
+    def forget_blocks(connection: duckdb.DuckDBPyConnection) -> None:
+        """Drop most blocks of the file from memory, for a file that is written and not read.
+
+        Where the memory is full of them, every statement frees some before it gets any: a quarter of the time of a fold.
+        """
+        with contextlib.suppress(duckdb.OutOfMemoryException):
+            connection.execute(f"SET GLOBAL memory_limit = '{_LITTLE_MEMORY}'")
+        connection.execute(f"SET GLOBAL memory_limit = '{_MEMORY}'")
 
     def describe(self, path: Path) -> None:
         """Write what the views mean into a file that this process has open; for those who read a copy of it."""
