@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["Rows", "as_lists", "fetched", "is_table", "joined"]
+__all__ = ["Rows", "as_lists", "fetched", "has_arrow", "is_table", "joined"]
 
 _LISTS = ContextVar("lists", default=False)
 
@@ -85,7 +85,7 @@ def as_lists() -> Iterator[None]:
 
 def fetched(relation: duckdb.DuckDBPyRelation) -> pa.Table:
     """Return the rows of a statement: a `pyarrow.Table`, or `Rows` where pyarrow is not installed."""
-    if _has_arrow():
+    if has_arrow():
         return relation.to_arrow_table()
     return cast("pa.Table", Rows(relation.columns, relation.fetchall()))
 
@@ -93,7 +93,7 @@ def fetched(relation: duckdb.DuckDBPyRelation) -> pa.Table:
 def joined(pieces: Iterable[pa.Table]) -> pa.Table:
     """Return the rows of several tables of the same columns, one after the other."""
     tables = list(pieces)
-    if _has_arrow():
+    if has_arrow():
         import pyarrow as pa
 
         return pa.concat_tables(tables)
@@ -106,7 +106,8 @@ def is_table(value: Any) -> TypeGuard[pa.Table]:
     return hasattr(value, "to_pylist")
 
 
-def _has_arrow() -> bool:
+def has_arrow() -> bool:
+    """Whether rows are fetched as Arrow tables here."""
     return not _LISTS.get() and _can_import_arrow()
 
 

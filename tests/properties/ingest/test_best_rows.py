@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from api.reads import comparison_rows
 from api.routes import hardware_coverage, registry
-from ingest.projection import Tables
+from ingest.projection import Tables, rows
 from ingest.projection.fold import Folder, create
 from ingest.projection.memory import best_rows
 from ingest.projection.memory.best_rows import BestRows
 from ingest.projection.snapshot_reader import Memory, StateChanged, TablesCursor
+from ingest.projection.view_queries import FACTS
 from tests.properties.ingest.test_projection_properties import table
 
 COLUMNS = (
@@ -29,6 +30,11 @@ ORIGINS = st.sampled_from(["measured", "measured", "measured", "imported", "simu
 VERDICTS = st.sampled_from(["valid", "valid", "suspect", "invalid"])
 TIMES_US = st.none() | st.integers(-(10**14), 10**16)
 ASK = "ask"
+RUNS = NAMES | st.just("absent")
+OF_CONTEXT = st.fixed_dictionaries(
+    {"run_id": st.none() | RUNS | st.lists(RUNS, max_size=2)},
+    optional={"origin": ORIGINS, "model": NAMES, "platform": st.sampled_from(["pytorch", "onnx"])},
+)
 
 
 @st.composite
@@ -156,6 +162,49 @@ def test_best_rows_in_memory_are_those_of_the_view(build, data):
                 before.memory = None
                 assert repr(rows) == repr(before.best({"model": "a"}, columns))
         assert_same(connection, memory, as_of=done // 2)
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(data=st.data())
+def test_facts_of_a_run_are_those_of_the_view_before_and_after_it_comes(build, data):
+    log = data.draw(steps(build))
+    positions = table([event for event in log if event is not ASK])
+    memory = Memory(BestRows(COLUMNS))
+    # Asked before anything is there, and again after each step: what has no rows yet may have some then.
+    questions = data.draw(st.lists(st.tuples(st.sampled_from(sorted(FACTS)), OF_CONTEXT), min_size=1, max_size=2))
+    with duckdb.connect(config={"threads": 1}) as connection:
+        create(connection)
+        folder, done, waiting = Folder(connection.cursor()), 0, 0
+        for step in [ASK, *log]:
+            if step is not ASK:
+                waiting += 1
+                continue
+            folder.apply(positions.slice(done, waiting))
+            done, waiting = done + waiting, 0
+            as_of, limit = data.draw(st.none() | st.integers(0, done)), data.draw(st.sampled_from([None, 1, 100]))
+            for name, filters in questions:
+                with reading(connection, None, as_of) as plain, reading(connection, memory, as_of) as kept:
+                    expected = plain.view(name, filters, after=0, limit=limit)
+                    assert kept.view(name, filters, after=0, limit=limit).equals(expected)
+                    with rows.as_lists():
+                        as_lists = kept.view(name, filters, after=0, limit=limit)
+                    assert isinstance(as_lists, rows.Rows)
+                    assert as_lists.to_pylist() == plain.view(name, filters, after=0, limit=limit).to_pylist()
+
+
+def test_a_run_that_had_no_rows_is_asked_for_again(build):
+    log, memory = table([build.measurement(run_id="a"), build.measurement(run_id="b")]), Memory(BestRows(COLUMNS))
+    with duckdb.connect(config={"threads": 1}) as connection:
+        create(connection)
+        folder = Folder(connection.cursor())
+        for done in (0, 1, 2):
+            folder.apply(log.slice(done - 1, 1) if done else log.slice(0, 0))
+            for _ in range(2):
+                with reading(connection, memory) as kept:
+                    rows_of = [kept.view("measurements", {"run_id": run}, limit=5).num_rows for run in ("a", "b", "c")]
+                assert rows_of == [int(done >= 1), int(done >= 2), 0]
 
 
 def test_each_event_that_touches_a_model_takes_its_rows_from_memory(build):
