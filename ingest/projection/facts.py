@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import duckdb
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from domain.configuration import configuration_key
 from ingest.projection.dimensions import PARTS, Poison, check_metrics, part_row
 from ingest.projection.names import Names
 from ingest.projection.statements import FOLD
@@ -24,6 +26,19 @@ MEASURED = "assay.measurement.recorded.v1"
 TESTED = frozenset(("assay.measurement.failed.v1", "assay.test.reported.v1"))
 
 _SUBJECT = ("model", "hardware", "workload_id", "execution_id")
+_JSON_OF_SUBJECT = ("workload", "execution")
+"""Columns of parts that stand at the end of a subject."""
+_SUBJECT_COLUMNS: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(("id", *_SUBJECT), pa.int64()),
+    "configuration": pa.string(),
+    **{
+        name: type_
+        for kind in _SUBJECT
+        for name, type_ in PARTS[kind].columns.items()
+        if name not in ("id", *PARTS[kind].sent, *_JSON_OF_SUBJECT)
+    },
+    **dict.fromkeys(_JSON_OF_SUBJECT, pa.string()),
+}
 _FEW = 2_000
 _FIRST_FIGURE = "mean"
 _BESIDE = frozenset(
@@ -122,16 +137,16 @@ class Facts:
             self._check(seen)
         positions = seen.column("position").to_numpy()
         ids: dict[str, Codes] = {}
-        codes: dict[str, tuple[Codes, int]] = {}
+        codes: dict[str, tuple[Codes, list[Key]]] = {}
         learnt = False
         for kind, part in PARTS.items():
             inverse, distinct = _distinct([seen.column(name) for name in part.sent])
             result, new = self._ids(kind, inverse, distinct, positions, names)
             ids[kind] = result[inverse]
-            codes[kind] = inverse, len(distinct)
+            codes[kind] = inverse, distinct
             if new and kind == "context":
                 learnt = self._new_environments(distinct)
-        subject = self._subjects(ids, codes, positions)
+        subject = self._subjects(ids, codes, positions, names if few is not None else None)
         keys = {
             "subject": pa.array(subject),
             "context": pa.array(ids["context"]),
@@ -149,7 +164,13 @@ class Facts:
             for offset, half in enumerate(halves(measured.column("event_id").to_pylist())):
                 stored = stored.add_column(place + offset, ("id_high", "id_low")[offset], half)
             # In one piece: rows of several are appended by several threads, each to row groups of its own.
-            connection.from_arrow(stored.combine_chunks()).insert_into("measurement")
+            stored = stored.combine_chunks()
+            if few is None:
+                connection.from_arrow(stored).insert_into("measurement")
+            else:
+                # A relation is planned twice.
+                self._learnt.table = stored
+                connection.execute("INSERT INTO measurement FROM learnt")
         if types & TESTED:
             self._tested.table = pa.table({"position": seen.column("position"), **keys})
             connection.execute(FOLD["tests"])
@@ -231,19 +252,29 @@ class Facts:
                 wrong |= dict.fromkeys(positions[inverse == index].tolist(), str(error))
         if wrong:
             raise Poison(wrong)
-        columns = zip(part.columns.items(), zip(*rows, strict=True), strict=True)
-        self._learnt.table = pa.table({name: pa.array(column, type_) for (name, type_), column in columns})
-        self._connection.execute(f"INSERT INTO {part.table} SELECT * FROM learnt ORDER BY id")
+        self._insert(part.table, part.columns, rows)
         for index in missing:
             self._known[kind].learn(distinct[index], int(firsts[index]))
 
-    def _subjects(self, ids: Mapping[str, Codes], codes: Mapping[str, tuple[Codes, int]], positions: Codes) -> Codes:
-        """Return the subject of each row; new ones are written."""
+    def _insert(self, table: str, columns: Mapping[str, pa.DataType], rows: list[Key]) -> None:
+        """Write rows, whose first column is their id, in the order of their ids."""
+        values = zip(columns.items(), zip(*sorted(rows, key=itemgetter(0)), strict=True), strict=True)
+        self._learnt.table = pa.table({name: pa.array(column, type_) for (name, type_), column in values})
+        self._connection.execute(f"INSERT INTO {table} FROM learnt")
+
+    def _subjects(
+        self,
+        ids: Mapping[str, Codes],
+        codes: Mapping[str, tuple[Codes, list[Key]]],
+        positions: Codes,
+        names: Mapping[str, Names] | None,
+    ) -> Codes:
+        """Return the subject of each row; new ones are written, in Python where `names` say what names stand for."""
         memory = self._known["subject"]
         combined, _ = codes[_SUBJECT[0]]
         for kind in _SUBJECT[1:]:
-            inverse, count = codes[kind]
-            combined = combined * count + inverse
+            inverse, texts = codes[kind]
+            combined = combined * len(texts) + inverse
         _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
         met = {kind: ids[kind][first] for kind in _SUBJECT}
         distinct: list[bytes] = np.stack([*met.values()], axis=1).view(f"V{8 * len(met)}").ravel().tolist()
@@ -260,12 +291,39 @@ class Facts:
                 missing = _missing(memory.values(distinct))
                 table = table.filter(pc.is_in(table.column("key"), pa.array(missing, pa.int64())))
             if missing:
-                self._met.table = table
-                self._connection.execute(FOLD["subjects"])
+                if names is None:
+                    self._met.table = table
+                    self._connection.execute(FOLD["subjects"])
+                else:
+                    self._write_subjects(table, codes, first[missing], names)
                 for index in missing:
                     memory.learn(distinct[index], int(firsts[index]))
             values = memory.values(distinct)
         return np.array(values, np.int64)[inverse]
+
+    def _write_subjects(
+        self, met: pa.Table, codes: Mapping[str, tuple[Codes, list[Key]]], first: Codes, names: Mapping[str, Names]
+    ) -> None:
+        """Write new subjects from the texts of their parts, as the statement `subjects` does: planning it takes 10 ms.
+
+        `first` is the first row of each in the batch.
+        """
+        part_rows: dict[tuple[str, Key], tuple[Any, ...]] = {}
+        rows: list[Key] = []
+        for key, row in zip(met.select(["position", *_SUBJECT]).to_pylist(), first.tolist(), strict=True):
+            parts = []
+            for kind in _SUBJECT:
+                inverse, distinct = codes[kind]
+                texts = distinct[inverse[row]]
+                if (kind, texts) not in part_rows:
+                    part_rows[kind, texts] = tuple(part_row(kind, names, texts))
+                parts.append(part_rows[kind, texts])
+            model, hardware, (*workload, workload_json), (*execution, execution_json) = parts
+            _, configuration = configuration_key(workload_json, execution_json, model[0], hardware[0], hardware[3])
+            rows.append(
+                (*key.values(), configuration, *model, *hardware, *workload, *execution, workload_json, execution_json)
+            )
+        self._insert("subject", _SUBJECT_COLUMNS, rows)
 
 
 class _Memory:

@@ -127,7 +127,8 @@ class Aggregates:
         after = grown(measured, seen, before)
         if before:
             connection.execute(f"DELETE FROM standing WHERE {_among(before)}")
-        connection.from_arrow(standing_table(after)).insert_into("standing")
+        self._measured.table = standing_table(after)
+        connection.execute("INSERT INTO standing FROM measured")
         memory.write(after)
 
     def _count(self, live: str, into: str) -> None:
