@@ -7,11 +7,16 @@ import struct
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
+from math import inf
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from psycopg import AsyncConnection
-from psycopg.pq import TransactionStatus
+from psycopg import AsyncConnection, sql
+from psycopg.abc import PQGen
+from psycopg.errors import error_from_result
+from psycopg.generators import copy_to, execute
+from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
 
 from domain.canonical import first_difference
 from domain.errors import ServiceUnavailable, VersionConflict
@@ -20,30 +25,34 @@ from ingest.log.chain import CHAINED, EPOCH_US
 from ingest.log.postgres import UNSAFE, not_durable
 from ingest.log.schema import ORDERING_LOCK
 
-__all__ = ["Appended", "Bodies", "Expected", "append_batch"]
+__all__ = ["Appended", "Bodies", "Expected", "LogConnection", "append_batch"]
 
 Status = Literal["accepted", "duplicate", "conflict"]
 Bodies = Callable[[Sequence[int]], Awaitable[dict[int, str]]]
 """Returns bodies by position that have left the database; one that has expired is left out."""
 
-_LOCK = "SELECT pg_advisory_xact_lock(%s)"
-_KNOWN_AND_NEW = f"""
-WITH known AS MATERIALIZED (SELECT id, position, digest FROM event WHERE id = ANY(%(ids)s::uuid[])),
+_LOCK = f"SELECT pg_advisory_xact_lock({ORDERING_LOCK})"
+_PREPARE = f"""
+PREPARE assay_known_and_new (uuid[], bigint) AS
+WITH known AS MATERIALIZED (SELECT id, position, digest FROM event WHERE id = ANY($1)),
 head AS (SELECT position, chain FROM event ORDER BY position DESC LIMIT 1)
-SELECT ARRAY({UNSAFE}), array_agg(id::text), array_agg(position), array_agg(digest),
-    ARRAY(SELECT nextval('event_position_seq') FROM generate_series(1, %(events)s - (SELECT count(*) FROM known))),
-    coalesce((SELECT position FROM head), 0), coalesce((SELECT chain FROM head), (SELECT sha256(uuid_send(id)) FROM log)),
+SELECT array_to_string(ARRAY({UNSAFE}), ' '),
+    (SELECT string_agg(id || ' ' || position || ' ' || encode(digest, 'hex'), ',') FROM known),
+    array_to_string(ARRAY(SELECT nextval('event_position_seq') FROM generate_series(1, $2 - (SELECT count(*) FROM known))), ' '),
+    coalesce((SELECT position FROM head), 0),
+    encode(coalesce((SELECT chain FROM head), (SELECT sha256(uuid_send(id)) FROM log)), 'hex'),
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-FROM known
 """
-_DRAW_ABOVE = """
-SELECT ARRAY(SELECT nextval('event_position_seq') FROM generate_series(1, %s)) FROM setval('event_position_seq', %s)
-"""
-_VERSION = "SELECT coalesce(max(position), 0) FROM event WHERE subject = %s"
+_PREPARED = "SELECT name FROM pg_prepared_statements WHERE name = 'assay_known_and_new'"
+_RAISE = "SELECT setval('event_position_seq', (SELECT max(position) FROM event))"
+_VERSION = "SELECT coalesce(max(position), 0) FROM event WHERE subject = {}"
 _BODIES = "SELECT position, body FROM event WHERE position = ANY(%s)"
 _COPY = f"COPY event ({CHAINED}, chain, body) FROM STDIN (FORMAT BINARY)"
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = struct.pack("!h", -1)
+_COPY_PIECE_BYTES = 2**20
+"""So much of a batch is handed over at a time: libpq keeps the room that it once needed."""
+_FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE)
 _COLUMNS = struct.pack("!h", 11)
 _ROW_HEAD = struct.Struct("!iqiq")
 _ID_AND_DIGEST = struct.Struct("!i16si32s")
@@ -52,6 +61,17 @@ _LENGTH = struct.Struct("!i")
 _NULL = _LENGTH.pack(-1)
 _DIGEST_LENGTH = _LENGTH.pack(32)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class LogConnection(AsyncConnection[Any]):
+    """A connection to the log, in autocommit mode.
+
+    `answered_at` is when it last answered, by the clock of the loop. `prepared` is true where it certainly has planned the
+    question of `append_batch`, which takes longer than the answer.
+    """
+
+    answered_at = -inf
+    prepared = False
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +100,7 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def append_batch(
-    connection: AsyncConnection[Any], events: Sequence[Decoded], archived: Bodies, expected: Expected | None = None
+    connection: LogConnection, events: Sequence[Decoded], archived: Bodies, expected: Expected | None = None
 ) -> list[Appended]:
     """Append the events in their order in one transaction, and return what became of each, after the commit.
 
@@ -97,17 +117,10 @@ async def append_batch(
     # Made before the lock is taken: nobody waits for what is only this writer's own work.
     rows = {event.id: _row(event) for event in first.values()}
     begun = connection.info.transaction_status == TransactionStatus.INTRANS
-    existing, head, version = await _ask(connection, first, expected, begin=not begun)
-    if expected is not None and head.positions and version != expected.version:
-        raise _moved(expected, version)
+    existing, head = await _ask(connection, first, expected, begin=not begun)
     new = [identifier for identifier in first if identifier not in existing]
     placed = dict(zip(new, head.positions, strict=True))
-    if new:
-        content = _linked(placed, rows, head)
-        async with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
-            await copy.write(content)
-    if not begun:
-        await connection.commit()
+    await _finish(connection, _linked(placed, rows, head))
     return await _judged(connection, events, first, placed, existing, archived)
 
 
@@ -135,39 +148,93 @@ class _Head(NamedTuple):
 
 
 async def _ask(
-    connection: AsyncConnection[Any], first: dict[str, Decoded], expected: Expected | None, *, begin: bool
-) -> tuple[dict[str, tuple[int, bytes]], _Head, int]:
-    """Take the lock; return position and digest of the ids that are known, the head for the others, the version."""
-    version = None
-    async with connection.pipeline():
-        if begin:
-            await connection.execute("BEGIN", prepare=False)
+    connection: LogConnection, first: dict[str, Decoded], expected: Expected | None, *, begin: bool
+) -> tuple[dict[str, tuple[int, bytes]], _Head]:
+    """Take the lock, begin the COPY, and return position and digest of the ids that are known and the head for the others.
+
+    All statements go in one message, those after the COPY too: the server executes them when the COPY has ended.
+    """
+    statements = [
         # A statement of its own: those after it take their snapshot and draw positions when the lock is held, so that
         # positions become visible in their order. A lock taken inside them would come too late, and a tailing reader
         # would pass over a lower position that is committed after a higher one.
-        await connection.execute(_LOCK, [ORDERING_LOCK])
-        cursor = await connection.execute(
-            _KNOWN_AND_NEW, {"ids": "{" + ",".join(first) + "}", "events": len(first)}, binary=True
-        )
-        if expected is not None:
-            version = await connection.execute(_VERSION, [expected.subject])
-    result = await cursor.fetchone()
-    if result is None:
-        raise ServiceUnavailable("the log gave no answer.", remedy="Retry.")
-    unsafe, ids, positions, digests, drawn, last, chain, now = result
-    if unsafe:
-        raise not_durable(unsafe)
-    if chain is None:
-        raise ServiceUnavailable("the log has no identity: its table `log` is empty.", remedy="Restore a backup.")
-    if drawn and drawn[0] <= last:
+        _LOCK,
+        f"EXECUTE assay_known_and_new('{{{','.join(first)}}}', {len(first)})",
+        _COPY,
+    ]
+    if expected is not None:
+        statements.insert(2, sql.SQL(_VERSION).format(sql.Literal(expected.subject)).as_string(connection))
+    if begin:
+        statements = ["BEGIN", *statements, "COMMIT"]
+    if not connection.prepared:
+        await _prepare(connection)
+    while True:
+        results = await _sent(connection, "; ".join(statements))
+        question = results[2 if begin else 1]
+        unsafe, ids, positions, last, chain, now = (question.get_value(0, column) or b"" for column in range(6))
+        drawn = [int(position) for position in positions.split()]
+        if unsafe:
+            await _give_up(connection)
+            raise not_durable(unsafe.decode().split())
+        if not chain:
+            await _give_up(connection)
+            raise ServiceUnavailable("the log has no identity: its table `log` is empty.", remedy="Restore a backup.")
+        if expected is not None and drawn:
+            version = int(results[-2].get_value(0, 0) or 0)
+            if version != expected.version:
+                await _give_up(connection)
+                raise _moved(expected, version)
+        if not drawn or drawn[0] > int(last):
+            break
         # The sequence was set back. A position below the head would be skipped by those who follow the log.
-        ((drawn,),) = await (await connection.execute(_DRAW_ABOVE, [len(drawn), last])).fetchall()
-    existing = {
-        identifier: (position, bytes(digest))
-        for identifier, position, digest in zip(ids or (), positions or (), digests or (), strict=True)
-    }
-    row = await version.fetchone() if version is not None else None
-    return existing, _Head(drawn, bytes(chain), now - EPOCH_US), row[0] if row else 0
+        await _finish(connection, _COPY_HEAD + _COPY_END)
+        await _sent(connection, "; ".join(["BEGIN", _LOCK, _RAISE, "COMMIT"] if begin else [_RAISE]))
+    existing = {}
+    for entry in ids.decode().split(",") if ids else ():
+        identifier, position, digest = entry.split()
+        existing[identifier] = (int(position), bytes.fromhex(digest))
+    return existing, _Head(drawn, bytes.fromhex(chain.decode()), int(now) - EPOCH_US)
+
+
+async def _prepare(connection: LogConnection) -> None:
+    cursor = await connection.execute(_PREPARED, prepare=False)
+    if await cursor.fetchone() is None:
+        await connection.execute(_PREPARE, prepare=False)
+    connection.prepared = True
+
+
+async def _sent(connection: AsyncConnection[Any], statements: str) -> Sequence[PGresult]:
+    """Return the results of statements up to a COPY, which then waits for its rows; raise where one failed."""
+    # Not a cursor: at each statement it would spend as much as the whole exchange does here.
+    connection.pgconn.send_query(statements.encode(connection.info.encoding))
+    return _succeeded(connection, await connection.wait(execute(connection.pgconn)))
+
+
+async def _finish(connection: AsyncConnection[Any], content: bytes) -> None:
+    """Give the COPY its rows; return when it and what follows it are done."""
+    _succeeded(connection, await connection.wait(_copied(connection.pgconn, content)))
+
+
+async def _give_up(connection: AsyncConnection[Any]) -> None:
+    """End the COPY, and with it what follows it and the transaction, as failed."""
+    connection.pgconn.put_copy_end(b"given up")
+    await connection.wait(execute(connection.pgconn))
+
+
+def _copied(pgconn: PGconn, content: bytes) -> PQGen[list[PGresult]]:
+    for begin in range(0, len(content), _COPY_PIECE_BYTES):
+        end = begin + _COPY_PIECE_BYTES
+        yield from copy_to(pgconn, content[begin:end], flush=end < len(content))
+    pgconn.put_copy_end()
+    results: list[PGresult] = yield from execute(pgconn)
+    return results
+
+
+def _succeeded(connection: AsyncConnection[Any], results: Sequence[PGresult]) -> Sequence[PGresult]:
+    for result in results:
+        if result.status in _FAILED:
+            raise error_from_result(result, connection.info.encoding)
+    return results
 
 
 async def _texts(connection: AsyncConnection[Any], positions: Sequence[int], archived: Bodies) -> dict[int, str]:

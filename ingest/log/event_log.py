@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from hashlib import sha256
-from math import inf
 from types import TracebackType
 from typing import Any, LiteralString, Protocol
 
@@ -23,7 +22,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 from domain.errors import AssayError, Expired, ServiceUnavailable, TooBusy
 from domain.events import UUID, Attestation, Decoded
 from domain.sharing.peers import Whence
-from ingest.log.append import Appended, Bodies, Expected, append_batch
+from ingest.log.append import Appended, Bodies, Expected, LogConnection, append_batch
 from ingest.log.artifacts import Artifact, ArtifactStore
 from ingest.log.chain import altered
 from ingest.log.postgres import SETTLE, UNSAFE, not_durable
@@ -63,12 +62,6 @@ FRESH_S = 1.0
 """A connection that answered within this time, and on which nothing has come since, is used without asking it."""
 
 
-class _Connection(AsyncConnection[Any]):
-    """A connection of the pool, in autocommit mode; `answered_at` is when it last answered, by the clock of the loop."""
-
-    answered_at = -inf
-
-
 class Archived(Protocol):
     """Where bodies are that have left the database; ingest.archive.archive.Archive is one."""
 
@@ -106,7 +99,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 class Transaction:
     """A transaction of `EventLog.transaction`; `appended` counts the events that it adds to the log."""
 
-    def __init__(self, connection: AsyncConnection[Any], archived: Bodies) -> None:
+    def __init__(self, connection: LogConnection, archived: Bodies) -> None:
         self._connection = connection
         self._archived = archived
         self.appended = 0
@@ -148,9 +141,9 @@ class EventLog:
         self.url = url
         self._archive = archive
         self._deadline_s = deadline_s
-        self._pool: AsyncConnectionPool[_Connection] = AsyncConnectionPool(
+        self._pool: AsyncConnectionPool[LogConnection] = AsyncConnectionPool(
             url,
-            connection_class=_Connection,
+            connection_class=LogConnection,
             min_size=1,
             max_size=connections,
             max_waiting=connections * 64,
@@ -306,10 +299,10 @@ class EventLog:
             cursor = await connection.execute(statement, values)
             return await cursor.fetchall() if cursor.description is not None else []
 
-    async def _configure(self, connection: _Connection) -> None:
+    async def _configure(self, connection: LogConnection) -> None:
         await connection.execute(SETTLE)
 
-    async def _check(self, connection: _Connection) -> None:
+    async def _check(self, connection: LogConnection) -> None:
         """Raise where a connection does not work any more."""
         now = asyncio.get_running_loop().time()
         if now - connection.answered_at > FRESH_S or _is_readable(connection):
@@ -317,7 +310,7 @@ class EventLog:
                 await connection.execute("SELECT 1")
 
     @asynccontextmanager
-    async def _connection(self, deadline_s: float | None = None) -> AsyncIterator[_Connection]:
+    async def _connection(self, deadline_s: float | None = None) -> AsyncIterator[LogConnection]:
         try:
             async with self._pool.connection() as connection:
                 try:
@@ -325,9 +318,11 @@ class EventLog:
                         yield connection
                     connection.answered_at = asyncio.get_running_loop().time()
                 except AssayError:
+                    # When psycopg rolls back, it drops what the session has prepared, if any of that is its own.
+                    connection.prepared = False
                     raise
                 except BaseException:
-                    # Cancelled or cut off in the middle of a pipeline it may stay in that mode; no other may get it.
+                    # Cancelled or cut off in the middle of a COPY it may stay in that mode; no other may get it.
                     await connection.close()
                     raise
         except TooManyRequests as error:

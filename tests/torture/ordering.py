@@ -22,7 +22,7 @@ from ingest.log.event_log import EventLog
 __all__ = ["Plan", "Told", "identifier", "start_reader", "start_writers", "told"]
 
 LARGEST = 500
-NO_LOCK = "SELECT %s::bigint"
+NO_LOCK = "SELECT 0"
 """Takes the place of the statement that takes the lock, and does nothing."""
 SPAWN = multiprocessing.get_context("spawn")
 
