@@ -9,7 +9,7 @@ TORCH_LOCK ?= $(if $(TORCH_INDEX)$(PIP_FIND_LINKS),,constraints-torch.txt)
 # Each has a service and a Postgres of its own, about 4 GB; three keep two cores busy. More where there are more cores and memory.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(3 if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") > 15e9 else 2)')
 # A worker that dies ends the run with a report. pytest-xdist 3.8 gives its replacement files that are done, and then waits for ever.
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+PARALLEL := -p tests.compiled -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 export ASSAY_HOME ?= $(CURDIR)/.assay
 BIN := .venv/bin
 STAMP := .venv/.complete
