@@ -8,7 +8,7 @@ the prefill of a generation, its first decoding step, or the forward and backwar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import msgspec
@@ -37,6 +37,7 @@ __all__ = [
     "record",
     "trace",
     "traced_data",
+    "traced_phases",
 ]
 
 TRACER_NAME = "assay-tracer"
@@ -114,6 +115,20 @@ def call_of(source: ModelSource, workload: Workload, *, forward: bool = False) -
     # How many tokens a window of audio gives is no part of its phases.
     work = msgspec.structs.replace(work, output_tokens=1 if window else work.output_tokens or 1)
     return work, ("prefill", "decode") if workload.output_tokens or window else ("forward", "prefill", "decode")
+
+
+def traced_phases(source: ModelSource, workload: Workload, forward: bool | None = None) -> Iterator[dict[str, Any]]:
+    """Yield what `trace` gives of each phase that the work consists of.
+
+    With `forward` the work is a call as its user means it (false), or a forward pass (true).
+    """
+    phases = phases_of(source, workload)
+    if forward is not None:
+        workload, phases = call_of(source, workload, forward=forward)
+    for phase in phases:
+        # A model without a phase has the others.
+        with suppress(UnsupportedWorkload) if forward is False and phase != phases[0] else nullcontext():
+            yield trace(source, workload, phase=phase)
 
 
 def phases_of(source: ModelSource, workload: Workload) -> tuple[Phase, ...]:

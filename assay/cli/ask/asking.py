@@ -306,6 +306,6 @@ def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> list[di
     if not is_onnx(model):
         say(f"[dim]tracing the operators of {model} (no weights are loaded)[/dim]")
     try:
-        return trace_events(model, work, forward=flags.get("call") == "forward")
+        return trace_events(model, work, forward=flags.get("call") == "forward", apart=True)
     except ModuleNotFoundError:
         raise missing from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.progress import counting
 from domain.configuration import Workload
-from domain.errors import AssayError, UnsupportedWorkload, UsageError
+from domain.errors import AssayError, UsageError
 from domain.vocabulary import MODES
 from presentation import formatting
 
@@ -227,18 +226,23 @@ def is_onnx(model: str) -> bool:
     return model.lower().endswith(".onnx")
 
 
-def trace_events(model: str, work: Workload, *, forward: bool | None = None) -> list[dict[str, Any]]:
+def trace_events(
+    model: str, work: Workload, *, forward: bool | None = None, apart: bool = False
+) -> list[dict[str, Any]]:
     """Return the events of the phases that the work consists of; what building and tracing raise is passed on.
 
-    With `forward` the work is a call as its user means it (false), or a forward pass (true).
+    With `forward` the work is a call as its user means it (false), or a forward pass (true). With `apart` a process of its own
+    traces, which takes half as long for one model.
     """
     from assay.cli.connection import event_source
     from domain.events import MODEL_TRACED, new_event
+    from runner.tracing.child import trace_apart
 
     when = datetime.now(UTC)
+    phases = trace_apart(model, work, forward) if apart and not is_onnx(model) else None
     return [
         new_event(MODEL_TRACED, data, source=event_source(), subject=data["model"]["id"], time=when)
-        for data in _phases(model, work, forward)
+        for data in phases or _phases(model, work, forward)
     ]
 
 
@@ -253,13 +257,6 @@ def _phases(model: str, work: Workload, forward: bool | None) -> Iterator[dict[s
         yield data
         return
     from runner.models.sources import resolve
-    from runner.tracing.trace import call_of, phases_of, trace
+    from runner.tracing.trace import traced_phases
 
-    source = resolve(model, "random")
-    phases = phases_of(source, work)
-    if forward is not None:
-        work, phases = call_of(source, work, forward=forward)
-    for phase in phases:
-        # A model without a phase has the others.
-        with suppress(UnsupportedWorkload) if forward is False and phase != phases[0] else nullcontext():
-            yield trace(source, work, phase=phase)
+    yield from traced_phases(resolve(model, "random"), work, forward)
