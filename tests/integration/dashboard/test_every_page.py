@@ -103,7 +103,7 @@ def test_it_says_its_question_and_is_read_by_everybody_and_found_again(
     assert reached["inside"] and reached["name"]
     before = page.page.url
     for opened in (next(one for one in ENTRIES if one is not entry), entry):
-        follow(page.page, opened)
+        page.follow(opened)
     page.page.wait_for_function("was => decodeURIComponent(location.href) === decodeURIComponent(was)", arg=before)
     settled(page.page)
     for theme, width in LOOKS:
@@ -120,13 +120,6 @@ def test_everybody_can_read_it_in_the_other_looks(page: Any, dashboards: Any, se
         look(page.page, theme, width)
         assert page.page.evaluate(OVERFLOW) <= 0
         assert findings(page.page) == []
-
-
-def follow(page: Any, entry: Entry) -> None:
-    """Go to a page by the menu, as readers do: nothing of Streamlit's is loaded again."""
-    page.get_by_test_id("stSidebarNav").get_by_role("link", name=entry.title, exact=True).click()
-    page.wait_for_function("title => document.title.endsWith(`${title} · Assay`)", arg=entry.title)
-    page.get_by_role("heading", level=1).wait_for()
 
 
 def first_of_the_page_by_keyboard(page: Any) -> dict[str, Any]:
@@ -175,7 +168,7 @@ def texts(page: Any, at: str) -> dict[str, str]:
     """What each page says, without parameters, to one reader who follows the menu."""
     said = {ENTRIES[0].name: page.open(at)}
     for entry in ENTRIES[1:]:
-        follow(page.page, entry)
+        page.follow(entry)
         said[entry.name] = page.text()
     return said
 

@@ -26,6 +26,7 @@ GOLDEN = sorted((Path(__file__).resolve().parents[2] / "golden").glob("*.json"))
 KEPT = frozenset({"specversion", "id", "time", "datacontenttype"})
 OURS = ("model.id", "hardware.id", "platform", "precision", "run_id", "mode", "origin", "verdict", "category", "kind")
 """Members that stay as they are in half of the events, so that ordinary pages show the others."""
+BY_NAME = {entry.name: entry for entries in MENU.values() for entry in entries}
 MADE = """host => [...document.querySelectorAll('[src], [href], [data], [style]')].filter(each =>
     ['src', 'href', 'data'].some(name => { try { return new URL(each.getAttribute(name)).host === host } catch { return false } })
     || (each.getAttribute('style') || '').includes(host))
@@ -132,7 +133,7 @@ def addresses_of(
     models = [quote(id_, safe="") for id_ in {row[2] for row in rows}]
     devices = [quote(id_, safe="") for id_ in {row[3] for row in rows}]
     asked = quote(text, safe="")
-    pages = [entry.name for entries in MENU.values() for entry in entries]
+    pages = list(BY_NAME)
     first = [
         *pages, f"runs?row={other}", f"operations?event={other}", f"models?id={quote('google-bert/bert-base-uncased', safe='')}",
         "hardware?id=nvidia-h200-sxm", f"hardware?id={asked}", f"compatibility?level=model&sel={asked}~{asked}",
@@ -149,11 +150,15 @@ def addresses_of(
 
 
 def require_text(page: Any, dashboard: str, addresses: list[str], listener: Listener) -> None:
-    """Open pages and everything folded in them; fail where text became an element or a request."""
+    """Open addresses, or pages by the menu, and all folded in them; fail where text became an element or a request."""
     made: dict[str, list[str]] = {}
     seen = ""
     for address in addresses:
-        seen += page.open(f"{dashboard}/{address}")
+        if address in BY_NAME and seen:
+            page.follow(BY_NAME[address])
+            seen += page.text()
+        else:
+            seen += page.open(f"{dashboard}/{address}")
         if page.page.evaluate(OPEN_ALL):
             seen += page.text()
         if found := page.page.evaluate(MADE, listener.host):
