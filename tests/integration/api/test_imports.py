@@ -80,12 +80,19 @@ def test_what_is_too_large_is_left_to_the_command(client: Any) -> None:
         client.import_files({NAME: b""}, format="moon")
 
 
+def test_a_source_of_the_published_measurements_is_added_once(client: Any) -> None:
+    with pytest.raises(NotFound, match="timm"):
+        client.add_shipped_data(["moon"])
+    first = client.add_shipped_data(["whisper-cpp"])
+    assert (0 < first["accepted"] < 1000, first["duplicate"]) == (True, 0)
+    again = client.add_shipped_data(["whisper-cpp"])
+    assert (again["accepted"], again["duplicate"]) == (0, first["accepted"])
+
+
 @pytest.mark.torture
 def test_the_published_measurements_are_added_once(fresh_service: Any) -> None:
     service = fresh_service().start()
     with service.client() as client:
-        with pytest.raises(NotFound, match="timm"):
-            client.add_shipped_data(["moon"])
         first = client.add_shipped_data(["whisper-cpp"])["accepted"]
         assert 0 < first < 1000
         added = client.add_shipped_data()

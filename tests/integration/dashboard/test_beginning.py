@@ -68,6 +68,7 @@ def test_files_are_previewed_then_added_whatever_the_folder_holds(
         assert page.wrong == []
 
 
+@pytest.mark.torture
 def test_the_published_data_is_added_by_a_button(page: Any, fresh_service: Any) -> None:
     service = fresh_service().start()
     with dashboard_on(service.url) as url:

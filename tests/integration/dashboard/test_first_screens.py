@@ -10,6 +10,7 @@ import pytest
 
 from assay.client import Client
 from ingest import evidence
+from presentation import formatting
 from tests.integration.dashboard.conftest import Page, dashboard_on
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
@@ -212,3 +213,14 @@ def test_no_name_on_a_picture_is_cut_on_a_phone(tab: Any, published: str) -> Non
     texts = page.page.locator("[data-testid=stVegaLiteChart] svg text").all_text_contents()
     assert any("batch 64" in text for text in texts)
     assert not [text for text in texts if "…" in text]
+
+
+def test_the_published_data_is_added_once_by_a_button(tab: Any, published: str) -> None:
+    page: Page = tab(1440, "light")
+    page.open(published)
+    page.page.get_by_text("Add measurements", exact=True).click()
+    page.page.get_by_role("button", name="Add the published data").click()
+    said = f"0 events added, {formatting.count(evidence.count())} were there already"
+    page.page.get_by_text(said).wait_for(timeout=120_000)
+    assert "measurements of" in page.text()
+    assert page.wrong == []
