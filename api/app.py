@@ -153,9 +153,9 @@ async def _append(
 ) -> None:
     answer = await append_events(scope, sent, receive, container)
     request.status = answer.status
-    headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
-    headers += [
-        (b"content-length", str(len(answer.content)).encode()),
+    headers = [
+        *answer.headers,
+        (b"content-length", b"%d" % len(answer.content)),
         (b"x-request-id", request.id.encode()),
         *request.extra,
     ]

@@ -213,7 +213,7 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: Any = None
 
 
-_MOMENT = Annotated[datetime, msgspec.Meta(tz=True)]
+_decode_moment = msgspec.json.Decoder(Annotated[datetime, msgspec.Meta(tz=True)]).decode
 _RECURRING = (Identifier, Model, Workload, Execution, Hardware, Provenance, Environment, Observed)
 """Types of members that many events of a run share to the letter; they are decoded once."""
 _PARTS_KEPT = 512
@@ -346,7 +346,7 @@ def _as_written(text: bytes) -> Decoded | None:
         data = quick.data(envelope.data)
         if data is None:
             return None
-        time = None if envelope.time is None else msgspec.convert(envelope.time, _MOMENT)
+        time = None if envelope.time is None else _decode_moment(f'"{envelope.time}"')
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     _check_envelope(envelope, time)

@@ -42,6 +42,7 @@ _SINGLE = frozenset({"application/cloudevents+json", "application/json"})
 _BATCH = frozenset({"application/cloudevents-batch+json", "application/json"})
 _ONE_OR_MANY = _SINGLE | _BATCH
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines"})
+_MEDIA = _ONE_OR_MANY | _LINES
 _SMALL_BYTES = 64 * 1024
 """A list of this size is decoded at once: it is cheap even if none of its elements is an event."""
 _LINE = re.compile(rb"\S[^\r\n]*")
@@ -205,7 +206,7 @@ def _in_too_many_parts() -> MalformedBody:
 
 def split(body: bytes, content_type: str) -> Body:
     """Return the events of a body by its media type; JSON may be one event or a list of them."""
-    media = content_type.partition(";")[0].strip().lower()
+    media = content_type if content_type in _MEDIA else content_type.partition(";")[0].strip().lower()
     if media in _LINES:
         return Body(events=_counted(_lines(body)), single=False)
     if media not in _ONE_OR_MANY:

@@ -83,9 +83,16 @@ class Deadlines:
     """The deadlines that run in one event loop, under one timer: a timer for each would cost more than the gate."""
 
     def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._running: set[Deadline] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._fires_at = 0.0
+
+    def running_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the event loop; asking for it is a system call each time in Python 3.11."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
 
     def add(self, deadline: Deadline, loop: asyncio.AbstractEventLoop) -> None:
         """Watch over a deadline."""
@@ -128,10 +135,10 @@ class Deadline:
         self._task.cancel()
 
     def __enter__(self) -> None:
-        task = asyncio.current_task()
+        loop = self._deadlines.running_loop()
+        task = asyncio.current_task(loop)
         if task is None:
             raise RuntimeError("a deadline needs a task that it can cancel")
-        loop = task.get_loop()
         self._task, self._cancelling = task, task.cancelling()
         self.until = loop.time() + self._seconds
         self._deadlines.add(self, loop)

@@ -19,7 +19,7 @@ from api.container import Container
 from api.http.access import address_of
 from api.http.admission import Admission, Checked
 from api.http.body import BODY_LIMIT_BYTES, Body, announced_bytes, read_body, split
-from api.http.logs import CURRENT, header
+from api.http.logs import CURRENT, Batch, header
 from api.http.problems import MEDIA_TYPE, problem, rendered, unforeseen
 from domain import spans
 from domain.errors import (
@@ -72,10 +72,10 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response: status, headers (the media type among them) and body."""
+    """A response: status, headers as ASGI takes them (the media type among them) and body."""
 
     status: int
-    headers: dict[str, str]
+    headers: Sequence[tuple[bytes, bytes]]
     content: bytes
 
 
@@ -84,7 +84,7 @@ class _Named(msgspec.Struct):
     type: str | None = None
 
 
-_TAKEN = {"Content-Type": JSON}
+_TAKEN = ((b"content-type", JSON.encode()),)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -105,7 +105,8 @@ async def append_events(
 
 def _refused(document: dict[str, Any]) -> Answer:
     status, headers, content = rendered(document)
-    return Answer(status, {**headers, "Content-Type": MEDIA_TYPE}, content)
+    named = {**headers, "Content-Type": MEDIA_TYPE}
+    return Answer(status, [(name.lower().encode(), value.encode()) for name, value in named.items()], content)
 
 
 async def _answered(scope: HTTPScope, headers: Mapping[bytes, bytes], receive: Receive, container: Container) -> Answer:
@@ -278,13 +279,13 @@ def _count(container: Container, receipt: Receipt, appended: Sequence[Appended])
     request = CURRENT.get()
     if request is not None:
         positions = [item.position for item in appended if item.status != "conflict"]
-        request.batch = {
-            "first": min(positions) if positions else None,
-            "last": receipt.last_position,
-            "accepted": receipt.accepted,
-            "duplicate": receipt.duplicate,
-            "rejected": rejected,
-        }
+        request.batch = Batch(
+            min(positions) if positions else None,
+            receipt.last_position,
+            receipt.accepted,
+            receipt.duplicate,
+            rejected,
+        )
 
 
 def _nothing_taken(receipt: Receipt, errors: Sequence[AssayError], *, single: bool) -> Answer:

@@ -71,7 +71,8 @@ async def append(
     # api.app answers this route before Litestar sees it; here come only other spellings of its path.
     sent = dict(request.scope["headers"])
     answer = await append_events(request.scope, sent, request.receive, request.app.state.parts)
-    return Response(answer.content, status_code=answer.status, headers=answer.headers)
+    headers = {name.decode(): value.decode() for name, value in answer.headers}
+    return Response(answer.content, status_code=answer.status, headers=headers)
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):

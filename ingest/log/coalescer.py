@@ -37,10 +37,12 @@ class Coalescer:
         self._arrived = asyncio.Event()
         self._stopping = True
         self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
         """Begin; to be called in the event loop that appends."""
         self._stopping = False
+        self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run(), name="coalescer")
 
     async def stop(self) -> None:
@@ -72,14 +74,14 @@ class Coalescer:
 
     async def append(self, event: Decoded) -> Appended:
         """Append one event and return what became of it, after the commit; TooBusy where too many wait."""
-        if self._stopping:
+        if self._stopping or self._loop is None:
             raise ServiceUnavailable("the service is stopping.", remedy="Retry.")
         if len(self._waiting) >= self._bound or self._bytes + len(event.raw) > self._bound_bytes:
             raise TooBusy(
                 f"{self.depth:,} events of {self._bytes:,} bytes wait to be written.",
                 remedy="Retry after a second, or send batches.",
             )
-        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Appended] = self._loop.create_future()
         self._bytes += len(event.raw)
         self._waiting.append((event, answer, spans.context()))
         self._arrived.set()
