@@ -18,10 +18,12 @@ import msgspec
 from domain import spans
 from domain.answers import answer_bytes
 from domain.errors import NotFound, PartMissing, ProjectionBehind, UsageError
+from domain.events import MODEL_TRACED
 from ingest.projection import Tables, rows
 from ingest.projection.history import History
 from predictor.answering.question import PredictQuestion, Question
 from predictor.answering.table_cache import Reading, Readings
+from predictor.features.shipped_traces import lend_trace
 from predictor.live.answerer import LiveAnswerer
 
 if TYPE_CHECKING:
@@ -117,6 +119,17 @@ class ShippedContainer:
     def kept(self, tables: Tables) -> Reading:
         """Return what was read of these tables before."""
         return self._readings.at((tables.position, tables.checkpoint))
+
+    def take_traces(self, content: bytes) -> bytes | None:
+        """Answer from these traces as well, until this process ends; None where a line of the content is another event."""
+        events = [msgspec.json.decode(line) for line in content.splitlines()]
+        if any(event["type"] != MODEL_TRACED for event in events):
+            return None
+        for event in events:
+            lend_trace(event["data"])
+        self.answerer.read_again()
+        self._readings = Readings()
+        return msgspec.json.encode({"accepted": len(events), "duplicate": 0, "rejected": [], "warnings": []})
 
     async def reach(self, position: int | None, field: str = "min_position") -> None:
         """Raise where a position is asked for that the tables do not have."""

@@ -88,6 +88,10 @@ class Answerer:
             predictor, _ = self._current(tables)
         predictor.own_rows.prepare(ending)
 
+    def read_again(self) -> None:
+        """Forget what was read of the tables, because traces were lent beside them."""
+        self._readings = Readings()
+
     def recommend(self, question: Question) -> Recommendation:
         """Return the answer of design section 7. The same question at the same position gives the same document.
 

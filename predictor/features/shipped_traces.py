@@ -23,7 +23,7 @@ import duckdb
 from ingest.projection import Tables
 from predictor import shipped
 
-__all__ = ["renamed_models", "shipped_models", "shipped_rows", "shipped_works", "traces_of"]
+__all__ = ["lend_trace", "renamed_models", "shipped_models", "shipped_rows", "shipped_works", "traces_of"]
 
 _FILE = Path(str(files(shipped) / "traces.parquet"))
 _SOURCE = "assay"
@@ -47,6 +47,7 @@ class _Shipped:
         self.renamed = {
             name: _Renamed(entry["trace"], entry.get("sizes") or {}) for entry in entries for name in entry["names"]
         }
+        self.lent: dict[str, list[Mapping[str, Any]]] = {}
         self._connection = duckdb.connect(config={"threads": 1})
         self._connection.execute("SET parquet_metadata_cache = true")
         models = self._read("DISTINCT model_id", "true", [])
@@ -63,8 +64,24 @@ class _Shipped:
             return _Renamed(name, {})
         return self.renamed.get(_ORIGIN.sub("", name.lower().replace("_", "-")))
 
+    def lend(self, row: Mapping[str, Any]) -> None:
+        """Have a row of a trace beside those that ship, in place of one of the same work."""
+        work = _work(dict(row))
+        others = [other for other in self.lent.get(row["model_id"], ()) if _work(dict(other)) != work]
+        self.lent[row["model_id"]] = [*others, row]
+
     def rows(self, models: Iterable[str], columns: Sequence[str] | None) -> list[dict[str, Any]]:
-        """Return the rows of these models, by model."""
+        """Return the rows of these models, by model; lent ones first."""
+        names = list(models)
+        lent = [row for name in names for row in self.lent.get(name, ())]
+        missing = {"position": 0, "event_id": None, "source": _SOURCE, "time": None, "recorded_at": None}
+        rows = [{**missing, **row, "model_id_posted": row["model_id"]} for row in lent]
+        rows += self._shipped_rows([name for name in names if name not in self.lent], columns, missing)
+        return rows if columns is None else [{name: row[name] for name in columns} for row in rows]
+
+    def _shipped_rows(
+        self, models: Iterable[str], columns: Sequence[str] | None, missing: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
         work = {name: self._work_of(name) for name in models}
         wanted = {entry.trace for entry in work.values() if entry is not None}
         if not wanted:
@@ -77,15 +94,13 @@ class _Shipped:
         for values in self._read(", ".join(f'"{name}"' for name in read), among, sorted(wanted)).fetchall():
             row = dict(zip(read, values, strict=True))
             of_trace.setdefault(row["model_id"], []).append(row)
-        missing = {"position": 0, "event_id": None, "source": _SOURCE, "time": None, "recorded_at": None}
-        rows = [
+        return [
             {**missing, **row, "model_id": name, "model_id_posted": name}
             for name, entry in work.items()
             if entry is not None
             for row in of_trace[entry.trace]
             if all(row[size] == value for size, value in entry.sizes.items())
         ]
-        return rows if columns is None else [{name: row[name] for name in columns} for row in rows]
 
 
 @cache
@@ -101,6 +116,15 @@ def shipped_models() -> frozenset[str]:
 def renamed_models() -> dict[str, str]:
     """Return the trace of each model that does the same work under another id, in lower case with dashes."""
     return {name: entry.trace for name, entry in _shipped().renamed.items()}
+
+
+def lend_trace(data: Mapping[str, Any]) -> None:
+    """Have the trace in the data of an `assay.model.traced.v1` event beside those that ship, until this process ends."""
+    model, workload = data["model"], data["workload"]
+    row = {name: model.get(name) for name in ("category", "family", "architecture", "task", "parameters")}
+    row |= {name: workload.get(name) for name in ("phase", "batch_size", "sequence_length", "image_size")}
+    row |= {name: json.dumps(data[name]) for name in ("workload", "tracer", "operators", "totals")}
+    _shipped().lend({"model_id": model["id"], "mode": workload.get("mode") or "inference", **row})
 
 
 def shipped_rows(models: Iterable[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:

@@ -249,7 +249,9 @@ def _asked(
     except (TraceNeeded, UnknownModel) as missing:
         events = _traced(model, flags, missing)
         answer = client.post_events(events)
-        client.wait_for(answer["last_position"])
+        # What ships takes traces without a position.
+        if answer["last_position"] is not None:
+            client.wait_for(answer["last_position"])
         return question(events[0]["data"]["model"]["id"])
 
 

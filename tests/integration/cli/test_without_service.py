@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 from api.shipped import ShippedContainer, quick_answer
 from assay.cli import run
 from assay.offline import InProcess, shipped_client
-from domain.errors import PartMissing
+from domain.errors import NotFound, PartMissing, UnknownModel
+from domain.events import MODEL_TRACED, new_event
 from ingest.evidence.tables import unpacked
+from predictor.features.shipped_traces import shipped_rows
 from runner.spool.spool import Spool
 from tests.integration.conftest import ROOT, RunningService
 
@@ -232,3 +234,26 @@ def test_processes_that_unpack_at_once_get_one_whole_file(tmp_path: Path) -> Non
     assert len(set(paths)) == 1
     assert len(paths) == 4
     assert [path for path in tmp_path.iterdir() if path.is_file()] == [paths[0]]
+
+
+def test_a_folder_is_traced_and_answered_from_as_a_model_that_ships(tmp_path: Path) -> None:
+    shipped = "microsoft/swin-tiny-patch4-window7-224"
+    rows = shipped_rows([shipped], ["mode", "phase", "workload", "category", "family", "task", "parameters",
+                                    "architecture", "tracer", "operators", "totals"])  # fmt: skip
+    with shipped_client(tmp_path / "cache") as client:
+        before = client.recommend(shipped, hardware=["nvidia-l4"])
+        with pytest.raises(UnknownModel):
+            client.recommend("local/copied", hardware=["nvidia-l4"])
+        for row in rows:
+            model = {name: row[name] for name in ("category", "family", "task", "parameters", "architecture")}
+            parts = {name: json.loads(row[name]) for name in ("workload", "tracer", "operators", "totals")}
+            data = {"model": {"id": "local/copied", **model}, **parts}
+            answer = client.post_events([new_event(MODEL_TRACED, data, source="test", subject="local/copied")])
+            assert (answer["accepted"], answer["last_position"]) == (1, None)
+        after = client.recommend("local/copied", hardware=["nvidia-l4"])
+        figures = ("hardware", "platform", "precision", "batch_size", "latency_ms", "latency_ms_low", "latency_ms_high")
+        assert [[item[name] for name in figures] for item in after["ranked"]] == [
+            [item[name] for name in figures] for item in before["ranked"]
+        ]
+        with pytest.raises(NotFound):
+            client.post_events([new_event("assay.alias.declared.v1", {}, source="test", subject="x")])
