@@ -147,7 +147,7 @@ def _expected(query: bytes) -> Expected | None:
 
 
 async def _taken(container: Container, body: Body, token: Token | None, expected: Expected | None) -> Answer:
-    receipt, errors = await take(container, body.events, token, expected, single=body.single)
+    receipt, errors = await take(container, body.events, token, expected)
     if receipt.accepted + receipt.duplicate:
         return Answer(200, _TAKEN, _encode(receipt))
     return _nothing_taken(receipt, errors, single=body.single)
@@ -158,8 +158,6 @@ async def take(
     events: Sequence[bytes],
     token: Token | None,
     expected: Expected | None = None,
-    *,
-    single: bool = False,
 ) -> tuple[Receipt, list[AssayError]]:
     """Check events and append those that may be; return what became of each, and the errors of the others."""
     admission = Admission(container, token)
@@ -175,7 +173,7 @@ async def take(
         good, checked = [], [_unless_whole(event) for event in checked]
     appended: Sequence[Appended] = ()
     with spans.span("append", assay_events=len(good)) as span:
-        if single and good and expected is None:
+        if len(events) == 1 and good and expected is None:
             appended = (await container.coalescer.append(good[0]),)
         elif good:
             appended = await container.append(good, expected)
