@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["Rows", "as_lists", "fetched", "has_arrow", "is_table", "joined"]
+__all__ = ["Rows", "as_lists", "beside", "fetched", "has_arrow", "is_table", "joined", "taken"]
 
 _LISTS = ContextVar("lists", default=False)
 
@@ -41,6 +41,10 @@ class Rows:
         """Return the rows with these columns alone, in this order."""
         places = [self.column_names.index(name) for name in names]
         return Rows(names, [tuple(row[place] for place in places) for row in self._values])
+
+    def take(self, places: Sequence[int]) -> Rows:
+        """Return the rows at these places, in this order."""
+        return Rows(self.column_names, [self._values[place] for place in places])
 
     def drop_columns(self, names: Sequence[str]) -> Rows:
         """Return the rows without these columns."""
@@ -99,6 +103,28 @@ def joined(pieces: Iterable[pa.Table]) -> pa.Table:
         return pa.concat_tables(tables)
     values = [row for table in cast("list[Rows]", tables) for row in table._values]
     return cast("pa.Table", Rows(tables[0].column_names, values))
+
+
+def taken(table: pa.Table, places: Sequence[int]) -> pa.Table:
+    """Return the rows of a table at these places, in this order."""
+    if not has_arrow():
+        return table.take(places)
+    import pyarrow as pa
+
+    return table.take(pa.array(places, pa.int64()))
+
+
+def beside(tables: Sequence[pa.Table], names: Sequence[str]) -> pa.Table:
+    """Return these columns of several tables, row beside row."""
+    if has_arrow():
+        import pyarrow as pa
+
+        columns = {name: table.column(name) for table in tables for name in table.column_names}
+        return pa.table([columns[name] for name in names], names)
+    by_name = {
+        name: table.column(name).to_pylist() for table in cast("Sequence[Rows]", tables) for name in table.column_names
+    }
+    return cast("pa.Table", Rows(names, list(zip(*(by_name[name] for name in names), strict=True))))
 
 
 def is_table(value: Any) -> TypeGuard[pa.Table]:

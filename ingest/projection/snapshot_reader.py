@@ -12,17 +12,21 @@ from ingest.projection.history import History
 from ingest.projection.memory.best_rows import ONLY_ROWS, BestRows, Snapshot, types_since
 from ingest.projection.memory.histories import Histories
 from ingest.projection.names import Names, names_of
-from ingest.projection.rows import fetched, has_arrow, joined
+from ingest.projection.rows import beside, fetched, has_arrow, joined, taken
 from ingest.projection.time_travel import POSTED, state_at, views_at
 from ingest.projection.view_queries import (
     CONTEXT,
     FACTS,
+    FEW,
     SUBJECT,
     SUBJECT_OF,
     Page,
+    chosen,
     column,
+    may_be_few,
     narrow_first,
     narrowed,
+    pieces,
     plain,
 )
 
@@ -50,6 +54,15 @@ class _Now(NamedTuple):
 
     predictor: str | None
     names: dict[str, Names]
+
+
+class _Wanted(NamedTuple):
+    """Conditions on subjects, on contexts and on whole rows, and the values of their parameters in that order."""
+
+    subjects: list[str]
+    contexts: list[str]
+    rest: list[str]
+    values: list[Any]
 
 
 class Memory:
@@ -261,7 +274,7 @@ class State:
     ) -> pa.Table:
         """Return of a view of facts the newest `each` rows for every value of a column, by position."""
         at = self._at(as_of)
-        among, values = self._statement(name, filters, ("position", key), Page(), at)
+        among, values = self._statement(name, self._wanted(name, filters, at), ("position", key), Page(), at)
         newest = f'SELECT unnest(max(position, {int(each)})) FROM ({among}) GROUP BY "{key}"'
         positions = [position for (position,) in self.cursor.execute(newest, values).fetchall()]
         return self._read(name, {"position": positions}, columns, Page(), at)
@@ -282,29 +295,33 @@ class State:
     def _read(
         self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: Page, at: int | None
     ) -> pa.Table:
-        supplied = {key: value for key, value in filters.items() if value is not None}
-        by_context = {key: value for key, value in supplied.items() if column(key) in CONTEXT}
-        usual = name in FACTS and columns is None and (CONTEXT | SUBJECT).issuperset(map(column, supplied))
-        if self.memory is None or at is not None or not usual or not by_context:
-            return self._arrow(*self._statement(name, filters, columns, page, at))
-        # A run that is waited for: to plan the view takes thirty times as long as to see that it has no rows yet.
+        wanted = self._wanted(name, filters, at)
+        if at is None and may_be_few(name, columns, page, wanted.contexts, wanted.rest):
+            statement = chosen(name, page, wanted.subjects, wanted.contexts)
+            found = self.cursor.execute(statement, wanted.values).fetchall()
+            if len(found) <= FEW:
+                return self._few(name, columns, found)
+        return self._arrow(*self._statement(name, wanted, columns, page, at))
+
+    def _few(self, name: str, columns: Sequence[str] | None, found: Sequence[Sequence[int]]) -> pa.Table:
+        # A run that is waited for: planning takes many times as long as seeing that it has no rows yet.
         shape = name, has_arrow()
-        empty = self.memory.empty.get(shape)
-        if empty is not None and not self._any_context(by_context):
-            return empty
-        table = self._arrow(*self._statement(name, filters, columns, page, at))
-        if not table.num_rows:
-            self.memory.empty[shape] = table
-        return table
+        if found or columns is not None or self.memory is None:
+            return self._of_pieces(name, columns, found)
+        if shape not in self.memory.empty:
+            self.memory.empty[shape] = self._of_pieces(name, None, [])
+        return self.memory.empty[shape]
 
-    def _any_context(self, filters: Mapping[str, Filter]) -> bool:
-        conditions, values = self._conditions(filters, None)
-        statement = f"SELECT 1 FROM main.context WHERE {' AND '.join(conditions)} LIMIT 1"
-        return bool(self.cursor.execute(statement, values).fetchall())
+    def _of_pieces(self, name: str, columns: Sequence[str] | None, found: Sequence[Sequence[int]]) -> pa.Table:
+        names, read = pieces(name, None if columns is None else tuple(columns))
+        tables = []
+        for piece in read:
+            table = self._arrow(piece.of(found), [])
+            places = {key: place for place, key in enumerate(table.column("key").to_pylist())}
+            tables.append(taken(table, [places[row[piece.place]] for row in found]))
+        return beside(tables, names)
 
-    def _statement(
-        self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: Page, at: int | None
-    ) -> tuple[str, list[Any]]:
+    def _wanted(self, name: str, filters: Mapping[str, Filter], at: int | None) -> _Wanted:
         supplied = {key: value for key, value in filters.items() if value is not None}
         by_subject = {key: supplied.pop(key) for key in list(supplied) if column(key) in SUBJECT_OF.get(name, ())}
         by_context = {}
@@ -313,19 +330,18 @@ class State:
         subjects, values = self._conditions(by_subject, at)
         contexts, more = self._conditions(by_context, at)
         rest, last = self._conditions(supplied, at)
-        values += more + last
+        return _Wanted(subjects, contexts, rest, [*values, *more, *last])
+
+    def _statement(
+        self, name: str, wanted: _Wanted, columns: Sequence[str] | None, page: Page, at: int | None
+    ) -> tuple[str, list[Any]]:
+        subjects, contexts, rest, values = wanted
         if at is None and narrowed(name, page):
-            statement = narrow_first(name, columns, page, subjects, contexts, rest)
-        else:
-            among = " AND ".join(subjects) or "true"
-            clause = ""
-            front: list[Any] = []
-            if at is not None:
-                clause, front = state_at(at, self._renamed(at), name, among)
-            values[:0] = front
-            rest = [*([] if at is not None else subjects), *contexts, *rest]
-            statement = clause + plain(name, columns, page, rest)
-        return statement, values
+            return narrow_first(name, columns, page, subjects, contexts, rest), values
+        if at is None:
+            return plain(name, columns, page, [*subjects, *contexts, *rest]), values
+        clause, front = state_at(at, self._renamed(at), name, " AND ".join(subjects) or "true")
+        return clause + plain(name, columns, page, [*contexts, *rest]), [*front, *values]
 
     def _arrow(self, statement: str, values: list[Any]) -> pa.Table:
         return fetched(self.cursor.sql(statement, params=values))
