@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -38,12 +39,15 @@ __all__ = ["AlertWatch"]
 
 LOOK_S = 0.25
 REST = 9.0
-"""After a look it rests for so many times as long as that took: requests and appends have the processor for the rest."""
+"""After a look, and within a long one while the log grows, it rests for so many times as long as the work took: requests and
+appends have the processor for the rest."""
 AUTHOR = "assay"
 CHANGES_AN_EVENT = 50
 EVENTS_A_BATCH = 500
 _CHUNK = 100
 """Configurations whose histories are examined in one reading."""
+_REMEMBERED = 20_000
+"""Configurations whose changes are in memory; beyond that all are read again."""
 _ENDING_S = 10.0
 _AGAIN_S = 5.0
 """After a look that failed."""
@@ -63,6 +67,22 @@ class Found(msgspec.Struct, kw_only=True):
 
     new: list[Change] = []
     gone: dict[str, dict[str, str]] = {}
+
+
+class Look(msgspec.Struct, kw_only=True):
+    """What one look is about: the configurations with points above `since`, and the alerts, both as of `upto`.
+
+    `reports` are those of the first chunk. `states` names all that a report rests on beside its points.
+    """
+
+    since: int
+    upto: int
+    moment: datetime | None
+    configurations: Sequence[Configurations]
+    alerts: Sequence[Alert]
+    reports: Sequence[tuple[History, HistoryReport]]
+    states: frozenset[tuple[str, ...]]
+    found: Found
 
 
 class Ending(Exception):
@@ -113,6 +133,10 @@ class AlertWatch(BackgroundTask):
         self._work: asyncio.Future[Any] | None = None
         self._begun = False
         self._seen = -1
+        self._working_since = time.monotonic()
+        # By `alike`, the changes that the last look that had points of it found; all of them as of the end of the last look.
+        self._changes: dict[str, list[Change]] = {}
+        self._changes_of: tuple[int, frozenset[tuple[str, ...]]] | None = None
 
     async def __aenter__(self) -> Self:
         """Begin at the log's end where nobody watched it before: what is in an old log raises nothing."""
@@ -141,12 +165,17 @@ class AlertWatch(BackgroundTask):
                 return False
             last = await parts.log.last_position()
             await parts.reach(last)
-            since = min(since, last)
-            upto, events = await self._threaded(lambda: self._examined(since))
+            look = await self._threaded(lambda: self._begin_look(min(since, last)))
+            for begin in range(0, len(look.configurations), _CHUNK):
+                grown = parts.projection.position
+                await self._threaded(functools.partial(self._examine, look, begin))
+                if begin + _CHUNK < len(look.configurations) and parts.projection.position > grown:
+                    await self._rest()
+            events = await self._threaded(lambda: self._outcome(look))
             for begin in range(0, len(events), EVENTS_A_BATCH):
                 await parts.append(events[begin : begin + EVENTS_A_BATCH])
-            await self._threaded(lambda: self._cursor.move(upto))
-            self._seen = upto
+            await self._threaded(lambda: self._cursor.move(look.upto))
+            self._seen = look.upto
             return bool(events)
         finally:
             await self._threaded(self._cursor.release)
@@ -165,7 +194,7 @@ class AlertWatch(BackgroundTask):
             _LOG.info("this node appends nothing, so it raises no alerts; a node of role all does")
             return
         while True:
-            begun, rest = time.monotonic(), LOOK_S
+            self._working_since, rest = time.monotonic(), LOOK_S
             try:
                 while await self.look():
                     pass
@@ -177,21 +206,49 @@ class AlertWatch(BackgroundTask):
             except Exception:
                 rest = _AGAIN_S
                 _LOG.exception("the watch over histories failed; it looks again")
-            await asyncio.sleep(max(rest, REST * (time.monotonic() - begun)))
+            await self._rest(rest)
+
+    async def _rest(self, least_s: float = 0.0) -> None:
+        await asyncio.sleep(max(least_s, REST * (time.monotonic() - self._working_since)))
+        self._working_since = time.monotonic()
 
     async def _threaded(self, work: Callable[[], Result]) -> Result:
         self._work = future = asyncio.ensure_future(asyncio.to_thread(work))
         return await asyncio.shield(future)
 
-    def _examined(self, since: int) -> tuple[int, list[Decoded]]:
-        """Return up to where the tables were examined, and the events that come of it."""
+    def _begin_look(self, since: int) -> Look:
         with self._parts.tables(None) as tables:
             upto, moment = tables.position, tables.recorded_at()
             self._hear(tables, since)
             configurations = touched_since(tables, since)
             alerts = [alert_of(row) for row in tables.alerts().to_pylist()] if configurations else []
-        found = self._found(since, upto, configurations, alerts)
-        return upto, [*_withdrawals(found, alerts, upto, moment), *_raisings(found, alerts, upto, moment)]
+            # Read now and not as of `upto`, which costs twice as much; most looks have no other chunk.
+            reports = self._reports(tables, configurations[:_CHUNK])
+        states = frozenset((alert.id, alert.state, *(change.id for change in alert.changes)) for alert in alerts)
+        if not configurations and self._changes_of is not None:
+            states = self._changes_of[1]  # They are compared when they are needed again.
+        if self._changes_of != (since, states) or len(self._changes) > _REMEMBERED:
+            self._changes = {}
+        self._changes_of = None
+        return Look(
+            since=since,
+            upto=upto,
+            moment=moment,
+            configurations=configurations,
+            alerts=alerts,
+            reports=reports,
+            states=states,
+            found=Found(),
+        )
+
+    def _outcome(self, look: Look) -> list[Decoded]:
+        """Return the events that come of a look at all configurations."""
+        self._changes_of = look.upto, look.states
+        found, alerts = look.found, look.alerts
+        return [
+            *_withdrawals(found, alerts, look.upto, look.moment),
+            *_raisings(found, alerts, look.upto, look.moment),
+        ]
 
     def _hear(self, tables: Tables, since: int) -> None:
         """Tell of the events about alerts above a position."""
@@ -202,24 +259,38 @@ class AlertWatch(BackgroundTask):
         if rows:
             self._on_alerts([(alerts[row["alert"]], row["event_id"]) for row in rows if row["alert"] in alerts])
 
-    def _found(self, since: int, upto: int, configurations: Sequence[Configurations], alerts: Sequence[Alert]) -> Found:
-        """Return what is new or gone between two positions; no state of the tables is held for longer than a chunk takes."""
-        found = Found()
-        raised = KnownChanges(change for alert in alerts if alert.state != "withdrawn" for change in alert.changes)
-        for begin in range(0, len(configurations), _CHUNK):
-            chunk = configurations[begin : begin + _CHUNK]
-            before = KnownChanges(change for _, report in self._reports(since, chunk) for change in report.changes)
-            reports = self._reports(upto, chunk)
-            for _, report in reports:
-                found.new += [change for change in report.changes if change not in raised and change not in before]
-            _find_gone(found, {item.alike for item in chunk}, reports, alerts)
-        return found
+    def _examine(self, look: Look, begin: int) -> None:
+        """Find what is new or gone in a chunk; no state of the tables is held for longer than that takes."""
+        chunk = look.configurations[begin : begin + _CHUNK]
+        reports = look.reports if begin == 0 else self._reports_at(look.upto, chunk)
+        unknown = [item for item in chunk if item.alike not in self._changes]
+        if unknown:
+            self._remember(unknown, self._reports_at(look.since, unknown))
+        before = KnownChanges(change for item in chunk for change in self._changes[item.alike])
+        raised = KnownChanges(change for alert in look.alerts if alert.state != "withdrawn" for change in alert.changes)
+        for _, report in reports:
+            look.found.new += [change for change in report.changes if change not in raised and change not in before]
+        _find_gone(look.found, {item.alike for item in chunk}, reports, look.alerts)
+        self._remember(chunk, reports)
 
-    def _reports(
+    def _remember(
+        self, configurations: Sequence[Configurations], reports: Sequence[tuple[History, HistoryReport]]
+    ) -> None:
+        self._changes |= {item.alike: [] for item in configurations}
+        for history, report in reports:
+            self._changes.setdefault(history.alike, []).extend(report.changes)
+
+    def _reports_at(
         self, position: int, configurations: Sequence[Configurations]
     ) -> Sequence[tuple[History, HistoryReport]]:
-        reports = []
         with self._parts.tables(position) as tables:
+            return self._reports(tables, configurations)
+
+    def _reports(
+        self, tables: Tables, configurations: Sequence[Configurations]
+    ) -> Sequence[tuple[History, HistoryReport]]:
+        reports = []
+        if configurations:
             for pair in self._parts.examinations.reports(histories_of(tables, configurations)):
                 if self._ending.is_set():
                     raise Ending

@@ -121,6 +121,24 @@ def test_a_step_is_one_alert_that_is_not_raised_again_and_goes_with_the_rows_tha
     assert (alert.state, watched.raisings()) == ("new", 2)
 
 
+def test_a_change_that_goes_and_comes_back_is_new_also_where_the_watch_saw_it_in_an_old_log(tmp_path, database, build):
+    world = Watched(tmp_path, database, build)
+    append_events(database, [*world.points(20, 1.0)])
+    world.day = 20
+    append_events(database, [*world.points(10, 1.2)])
+    world.day = 30
+    with world:
+        world.post(world.points(1, 1.2))
+        assert world.alerts() == []
+        gone = [build.retraction(run_id=f"run-{day}") for day in range(20, 31)]
+        append_events(database, gone)
+        world.look()
+        append_events(database, [build.retraction(event_id=event["id"]) for event in gone])
+        world.look()
+        (alert,) = world.alerts()
+        assert (alert.state, world.raisings()) == ("new", 1)
+
+
 def test_without_the_point_that_confirmed_it_an_alert_is_withdrawn(watched):
     watched.post(watched.points(20, 1.0))
     while not watched.alerts():
