@@ -2,6 +2,7 @@
 // `dashboard/search/box.py` ranks and opens. Links in a page's text that lead to our own pages are followed in this tab.
 
 const DELAY_MS = 90;
+const PATIENCE_MS = 30_000;
 let current = null;
 
 export default function ({ parentElement, data, setTriggerValue }) {
@@ -114,15 +115,17 @@ class Box {
     }
   }
 
-  go(tries = 60) {
-    const link = document.querySelector(`.st-key-search-go-${this.number} a`);
+  // The link comes a moment after the answer that names it; on a busy machine that is seconds.
+  go(number = this.number, until = performance.now() + PATIENCE_MS) {
+    if (number !== this.number) return;
+    const link = document.querySelector(`.st-key-search-go-${number} a`);
     if (link) {
       this.root.removeAttribute("aria-busy");
       this.input.value = "";
       this.input.blur();
       this.number += 1;
       link.click();
-    } else if (tries && !this.over.signal.aborted) requestAnimationFrame(() => this.go(tries - 1));
+    } else if (performance.now() < until && !this.over.signal.aborted) requestAnimationFrame(() => this.go(number, until));
   }
 
   activate(place) {

@@ -69,13 +69,15 @@ def show_search(*, operator: bool) -> None:
 
 def _box(operator: bool) -> None:
     """Answer what was typed, and open what was chosen."""
-    request = _read(st.session_state.pop(f"{PLACE} sent", None))
+    request = _read(st.session_state.get(f"{PLACE} sent"))
     answer = Answer() if request is None else _answer(request, operator=operator)
     _component(key=f"{PLACE} box", data=dict(answer.shown), on_sent_change=_keep, height="content")
     if request is not None and answer.page is not None:
         # The browser clicks the link: `st.switch_page` writes the new parameters over the address of the page that is left.
         with st.container(key=f"{PLACE}-go-{request.number}"):
             st.page_link(menu.page(answer.page), label="Open", query_params=dict(answer.params))
+    # Not before: a run that another one interrupts has not answered, and that one answers.
+    st.session_state.pop(f"{PLACE} sent", None)
 
 
 def _keep() -> None:
