@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import predictor.live.answerer
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import ARTIFACT_KIND
+from predictor.live import answerer as live_answerer
 from predictor.live.answerer import LiveAnswerer
 from predictor.live.shadow import ScoredCase, compared
 
@@ -60,7 +60,7 @@ def test_readings_kept_for_a_fold_give_the_same_cases(
     told(build.event("assay.predictor.trained.v1", first.event_data), *events[half:])
 
     # Corrected by all that was measured, both would say the same here.
-    monkeypatch.setattr(predictor.live.answerer, "corrected", lambda plain, *_: plain)
+    monkeypatch.setattr(live_answerer, "corrected", lambda plain, *_: plain)
 
     def cases(reading: type[Reading]) -> list[ScoredCase]:
         taken: list[ScoredCase] = []
@@ -69,8 +69,8 @@ def test_readings_kept_for_a_fold_give_the_same_cases(
             taken.extend(scored)
             return compared(scored, *rest, **more)
 
-        monkeypatch.setattr(predictor.live.answerer, "Reading", reading)
-        monkeypatch.setattr(predictor.live.answerer, "compared", capture)
+        monkeypatch.setattr(live_answerer, "Reading", reading)
+        monkeypatch.setattr(live_answerer, "compared", capture)
         answerer.compare()
         return taken
 
