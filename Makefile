@@ -113,6 +113,7 @@ wheel-test: $(STAMP)  ## the unit tests against the installed wheel (six minutes
 	@for folder in tests benchmarks research; do $(BIN)/python build_wheel.py $$folder $(WHEEL)/clone/$$folder || exit 1; done
 	@# Pages and settings that tests read, and none of the packages.
 	@for name in .ci *; do test -e $$name/__init__.py || test -e $(WHEEL)/clone/$$name || ln -s $(CURDIR)/$$name $(WHEEL)/clone/$$name; done
+	@ln -sf $(CURDIR)/$(BIN)/shellcheck $(WHEEL)/venv/bin/
 	@cd $(WHEEL)/clone && ../venv/bin/python -m pytest $(PARALLEL) tests/unit $(CLONE_ONLY:%=--ignore tests/unit/%)
 
 $(TOOLS)/.complete: constraints-tools.txt

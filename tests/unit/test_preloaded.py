@@ -106,7 +106,7 @@ def test_path_that_hides_a_package_of_the_project_is_started_anew(folder: Path) 
     with preloaded.preloaded():
         (folder / "modules" / "domains.py").touch()
         assert run(folder)[1]["imported"]
-        (folder / "modules" / "domain.py").touch()
+        (folder / "modules" / "benchmarks.py").touch()
         assert not run(folder)[1]["imported"]
 
 

@@ -92,6 +92,6 @@ def test_the_line_of_a_request_has_each_member_that_is_known(now_ns, path, sende
     log = AccessLog("info")
     log._due = True  # The timer that writes the lines is not started.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("api.http.logs.time.time_ns", lambda: now_ns)
+        patch.setattr("time.time_ns", lambda: now_ns)
         log.add(asked, "::1", duration_s)
     assert log._lines == [msgspec.json.encode(document)]

@@ -81,7 +81,8 @@ def test_command_imports_no_heavy_module_before_it_works(words: tuple[str, ...],
 
 def test_list_of_verbs_imports_none_of_them(tmp_path: Path) -> None:
     own = {name for name in imported(("--help",), tmp_path)[1] if name.startswith("assay.")}
-    assert own == {"assay.cli", "assay.cli.output"}
+    # In a wheel the package of the errors is one of assay's.
+    assert own - {"assay.domain", "assay.domain.errors"} == {"assay.cli", "assay.cli.output"}
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 import yaml
 
+import assay
 from api.background.metrics import Metrics, ServiceState
 from assay.cli import SECRETS, cli
 
@@ -129,7 +130,8 @@ def test_a_wrong_command_line_would_be_seen(words: list[str]) -> None:
 
 
 def test_every_setting_that_is_named_exists() -> None:
-    sources = "\n".join(path.read_text() for name in SOURCES for path in (ROOT / name).rglob("*.py"))
+    folders = {Path(assay.__file__).parent, *(ROOT / name for name in SOURCES)}
+    sources = "\n".join(path.read_text() for folder in folders for path in folder.rglob("*.py"))
     named = {
         (match, str(path.relative_to(ROOT)))
         for path in DEPLOY.rglob("*")

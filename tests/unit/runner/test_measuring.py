@@ -77,11 +77,11 @@ def test_the_steady_state_has_an_index_and_the_end_a_reason() -> None:
     assert (series.conditions.steady, series.conditions.stopped_by) == (series.steady, "iterations")
 
 
-CONTINUED_TWICE = """
+CONTINUED_TWICE = f"""
 import os, signal, sys
 import msgspec
-from runner.measure.measuring import measure
-from runner.measure.stopping import Method
+from {measure.__module__} import measure
+from {Method.__module__} import Method
 
 before = signal.getsignal(signal.SIGCONT)
 calls = iter(range(100_000))
