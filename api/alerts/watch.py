@@ -70,7 +70,7 @@ class Found(msgspec.Struct, kw_only=True):
 
 
 class Look(msgspec.Struct, kw_only=True):
-    """What one look is about: the configurations with points above `since`, and the alerts, both as of `upto`.
+    """One look: the configurations that got or lost points above `since`, the alerts as of `upto`, and what is found.
 
     `reports` are those of the first chunk. `states` names all that a report rests on beside its points.
     """
@@ -134,7 +134,7 @@ class AlertWatch(BackgroundTask):
         self._begun = False
         self._seen = -1
         self._working_since = time.monotonic()
-        # By `alike`, the changes that the last look that had points of it found; all of them as of the end of the last look.
+        # The changes of each history by `alike`, as of the position and with the alerts of `_changes_of`.
         self._changes: dict[str, list[Change]] = {}
         self._changes_of: tuple[int, frozenset[tuple[str, ...]]] | None = None
 

@@ -126,7 +126,7 @@ def configure(level: str) -> None:
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """The line of a request; half as dear to make and to encode as a dictionary."""
+    """The line of a request; it is made and encoded in half the time that a dictionary takes."""
 
     time: str
     level: str

@@ -224,7 +224,7 @@ def pieces(name: str, columns: tuple[str, ...] | None) -> tuple[tuple[str, ...],
     expressions = select_list(_view_of(name))
     columns = columns or _columns(name)
     fact, *_ = keys = [*_KEYS_OF[table]]
-    # What is told by a fact and by a part of it is read with the fact.
+    # An expression over a fact and one of its parts is read with the columns of the fact.
     groups: dict[str, list[str]] = {}
     joined = dict.fromkeys((fact,))
     for item in columns:

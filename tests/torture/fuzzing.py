@@ -27,7 +27,7 @@ from domain.events import Decoded, decode_event
 
 __all__ = ["SLOW_S", "Fuzzed", "examine", "fuzz"]
 
-SLOW_S = 5.0
+SLOW_S = 1.0
 """More CPU time than this no input under the limit of an event may cost the gate, whatever is in it."""
 CORPUS = 4000
 KEPT = 20_000
